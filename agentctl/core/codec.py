@@ -1,0 +1,114 @@
+"""bytes ⇄ Message and Event. The one place that knows how our values look as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from agentctl.core.events import Stamped
+from agentctl.core.record import Record, as_dict
+from agentctl.core.text import clean
+from agentctl.core.types import (
+    Image,
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolAnswer,
+    ToolCall,
+    Usage,
+)
+
+_PARTS: dict[str, type[Record]] = {
+    "text": Text,
+    "reasoning": Reasoning,
+    "image": Image,
+    "call": ToolCall,
+    "answer": ToolAnswer,
+}
+_NAMES = {kind: name for name, kind in _PARTS.items()}
+_LINE_BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+"""Line breaks for some readers (str.splitlines, old JavaScript), so they leave as escapes."""
+
+
+def scrub(value: Any) -> Any:
+    """The same JSON value with every lone surrogate replaced."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(key)): scrub(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [scrub(item) for item in value]
+    return value
+
+
+def dumps(value: object, *, indent: bool = False) -> bytes:
+    """JSON in UTF-8 without a newline. Takes Records; never fails on lone surrogates or on large integers."""
+    plain = as_dict(value)
+    options = orjson.OPT_INDENT_2 if indent else 0
+    try:
+        data = orjson.dumps(plain, option=options)
+    except (orjson.JSONEncodeError, TypeError):
+        data = orjson.dumps(scrub(plain), option=options | orjson.OPT_NON_STR_KEYS, default=str)
+    if data.isascii():
+        return data
+    text = data.decode()
+    return text.translate(_LINE_BREAKS).encode()
+
+
+def loads(data: bytes | str) -> Any:
+    """JSON text to a value. Raises ValueError."""
+    return orjson.loads(data)
+
+
+def encode_event(stamped: Stamped) -> bytes:
+    """One line of the JSON-lines stream, with its newline."""
+    row: JsonObject = {
+        "type": stamped.event.type,
+        "seq": stamped.seq,
+        "time": stamped.time,
+        "session": stamped.session,
+        "turn": stamped.turn,
+        "step": stamped.step,
+    }
+    if stamped.subagent is not None:
+        row["subagent"] = stamped.subagent
+    row.update(as_dict(stamped.event))
+    return dumps(row) + b"\n"
+
+
+def message_to_dict(message: Message) -> JsonObject:
+    """A message as it stands in the journal."""
+    row: JsonObject = {
+        "role": message.role,
+        "parts": [{"part": _NAMES[type(part)], **as_dict(part)} for part in message.parts],
+    }
+    if message.opaque:
+        row["opaque"] = as_dict(message.opaque)
+    return row
+
+
+def message_from_dict(row: JsonObject) -> Message:
+    """Back from the journal. Raises KeyError, TypeError or ValueError when the row is not a message."""
+    opaque = row.get("opaque")
+    return Message(
+        role=row["role"], parts=tuple(_part(part) for part in row["parts"]), opaque=Opaque(**opaque) if opaque else None
+    )
+
+
+def _part(row: JsonObject) -> Part:
+    values = {name: value for name, value in row.items() if name != "part"}
+    if values.get("opaque"):
+        values["opaque"] = Opaque(**values["opaque"])
+    if values.get("images"):
+        values["images"] = tuple(Image(**image) for image in values["images"])
+    elif "images" in values:
+        values["images"] = ()
+    return _PARTS[row["part"]](**values)  # type: ignore[return-value]  # _PARTS holds exactly the members of Part
+
+
+def usage_from_dict(row: JsonObject) -> Usage:
+    return Usage(**{name: int(row.get(name, 0)) for name in Usage.fields})

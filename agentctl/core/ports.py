@@ -1,0 +1,188 @@
+"""The seams. The engine and the islands meet here; runner/app.py puts the real parts in, tests put fakes in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol, TypeAlias
+
+from agentctl.core.events import Event, Notice, Retry
+from agentctl.core.record import Record
+from agentctl.core.types import (
+    CommandEnd,
+    CommandLine,
+    Decision,
+    JsonObject,
+    Message,
+    Request,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+
+# --- the model ----------------------------------------------------------------------------------------------------
+
+
+class TextPiece(Record):
+    """Text of the answer as it arrives. Adapters join the pieces of one network read."""
+
+    text: str
+
+
+class ReasoningPiece(Record):
+    text: str
+
+
+class CallStarted(Record):
+    """A call began; its arguments are still coming."""
+
+    id: str
+    name: str
+
+
+class Metered(Record):
+    """What is known so far of the usage of the response in flight. A later one replaces it, Completed ends it."""
+
+    usage: Usage
+
+
+class Attempt(Record):
+    """A response that failed, was cut off or thrown away, and is paid for all the same."""
+
+    usage: Usage
+
+
+class Completed(Record):
+    """The end of a successful stream, exactly once. `stop`: end (an answer), calls, length (cut), refused."""
+
+    message: Message
+    usage: Usage
+    stop: str
+    model: str
+    """The model name the service answered with, or the one asked for."""
+    detail: str = ""
+    """Why it was refused or cut, in the service's words."""
+
+
+StreamItem: TypeAlias = TextPiece | ReasoningPiece | CallStarted | Metered | Retry | Notice | Attempt | Completed
+
+
+class Provider(Protocol):
+    def stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Pieces, Retry, Notice, Attempt, then exactly one Completed. Failure raises a ProviderError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# --- tools --------------------------------------------------------------------------------------------------------
+
+
+class Tool(Protocol):
+    """Never consulted about permission: a denied call does not reach `run`."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    def parse(self, args: JsonObject) -> JsonObject:
+        """The arguments as the tool will see them. Raises InvalidArguments, whose text says what would fit."""
+        ...
+
+    async def run(self, call_id: str, args: JsonObject) -> ToolResult:
+        """Runs a call whose arguments went through `parse`. Raises ToolFailure for what the model can mend.
+
+        When the task is cancelled it stops what it started before it lets the cancellation pass.
+        """
+        ...
+
+
+class Policy(Protocol):
+    def decide(self, spec: ToolSpec, args: JsonObject) -> Decision:
+        """Judges a call with valid arguments. Never raises for a hostile input; bounded to about 2 s."""
+        ...
+
+    def may_read(self, path: str) -> bool:
+        """Whether a search tool may show what stands in this file (relative to the root)."""
+        ...
+
+
+Emit: TypeAlias = Callable[[Event], None]
+"""How a running tool sends a live event; dispatch stamps it and puts it into the stream."""
+
+
+class CommandRunner(Protocol):
+    async def run(self, command: CommandLine, sink: Callable[[str, bytes], None]) -> CommandEnd:
+        """Runs one command in its own process group with stdin null and a scrubbed environment.
+
+        `sink(stream, chunk)` gets the output as it comes; stream is stdout or stderr. Returns when the direct child
+        has ended (pipes that grandchildren hold open are drained for at most 2 s), when `timeout_s` is over, or when
+        `interrupt` was called; then the whole tree is dead. Cancelling the task kills the tree as well.
+        """
+        ...
+
+    def interrupt(self) -> int:
+        """Stops every running command (SIGUSR1); the turn goes on. Returns how many."""
+        ...
+
+
+class OutputFile(Protocol):
+    """One whole result, kept while it is produced. Past its cap bytes are counted and dropped."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> str | None:
+        """The path to give to the model, relative to the workspace root when it lies inside; None if not kept."""
+        ...
+
+    def discard(self) -> None:
+        """Forgets the file: the result was short enough to be shown whole."""
+        ...
+
+
+class Outputs(Protocol):
+    def open(self) -> OutputFile: ...
+
+
+# --- the run ------------------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    def now(self) -> str:
+        """RFC 3339, UTC, milliseconds."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Section(Protocol):
+    """Something that a plane puts into the prompt. Counted in done.injected under `plane`."""
+
+    name: str
+    plane: str
+    is_stable: bool
+    """Stable sections stand in the system prompt; volatile ones in the wire-only <state> part."""
+
+    def render(self) -> str:
+        """The text for this step, within the section's own budget; empty when there is nothing to say."""
+        ...
+
+
+# --- what a turn yields ---------------------------------------------------------------------------------------------
+
+
+class Appended(Record):
+    """A message joined the history. The journal has it on disk before the turn goes on."""
+
+    message: Message
+
+
+class Spent(Record):
+    """Tokens were paid for, whether the response was used or not."""
+
+    usage: Usage
+    cost_usd: float | None
+
+
+Item: TypeAlias = Event | Appended | Spent
+"""What run_turn yields: public events, and between them what only the journal sees."""
