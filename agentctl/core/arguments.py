@@ -27,7 +27,7 @@ class Arguments(BaseModel):
 
     def as_args(self) -> JsonObject:
         """Back to JSON values; keys that were not given are left out."""
-        return self.model_dump(mode="json", exclude_unset=True)
+        return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
     @classmethod
     def wire_schema(cls) -> JsonObject:
@@ -42,7 +42,8 @@ def _fault(fault: Any) -> str:
 
 
 def _field(name: str, info: Any) -> str:
-    return name if info.is_required() else f"{name}?"
+    shown = info.alias or name
+    return shown if info.is_required() else f"{shown}?"
 
 
 def _strip(node: Any, defs: JsonObject) -> Any:

@@ -19,6 +19,7 @@ ENDINGS: dict[str, Ending] = {
         Ending(
             name="usage", exit_code=2, when="a bad flag, config, policy, agent or prompt; no session for -c; --strict"
         ),
+        Ending(name="unmet", exit_code=3, when="a verb that checks, such as doctor, found what does not hold"),
         Ending(name="denied", exit_code=4, when="--fail-on denied at the end of the turn, or the denial limit at once"),
         Ending(name="limit", exit_code=5, when="steps, tool calls, tokens, cost or a loop; done.limit says which"),
         Ending(
@@ -40,4 +41,4 @@ ENDINGS: dict[str, Ending] = {
         ),
     )
 }
-"""Every ending this version can reach. `cancelled` carries the exit code of its signal instead of the table's."""
+"""Every ending this version can reach; `unmet` is reached by verbs only. `cancelled` carries the exit code of its signal instead of the table's."""

@@ -22,6 +22,7 @@ dispatch).
 
 from __future__ import annotations
 
+from agentctl.core.endings import ENDINGS
 from agentctl.core.types import Usage
 
 
@@ -138,6 +139,11 @@ class Unavailable(ProviderError):
 
 class StreamBroken(Unavailable):
     kind = "incomplete_stream"
+
+
+def exit_code_of(error: AgentctlError) -> int:
+    """The exit code of the ending that an error carries."""
+    return error.exit_code if isinstance(error, Cancelled) else ENDINGS[error.ending].exit_code
 
 
 class ToolFailure(Exception):

@@ -7,7 +7,7 @@ Type checkers treat subclasses as keyword-only frozen dataclasses (PEP 681).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, dataclass_transform
 
 
@@ -17,17 +17,19 @@ class Record:
 
     fields: ClassVar[tuple[str, ...]] = ()
     _defaults: ClassVar[dict[str, object]] = {}
+    _names: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         own = [name for name, kind in cls.__annotations__.items() if not str(kind).startswith("ClassVar")]
         cls.fields = (*cls.fields, *(name for name in own if name not in cls.fields))
         cls._defaults = {**cls._defaults, **{name: cls.__dict__[name] for name in own if name in cls.__dict__}}
+        cls._names = frozenset(cls.fields)
 
     def __init__(self, **values: object) -> None:
         state = self.__dict__
         state.update(self._defaults)
         state.update(values)
-        if len(state) != len(self.fields) or any(name not in state for name in self.fields):
+        if state.keys() != self._names:
             missing = [name for name in self.fields if name not in state]
             unknown = [name for name in values if name not in self.fields]
             raise TypeError(f"{type(self).__name__}: missing {missing}, unknown {unknown}")
@@ -60,4 +62,21 @@ def as_dict(value: object) -> Any:
         return [as_dict(item) for item in value]
     if isinstance(value, Mapping):
         return {key: as_dict(item) for key, item in value.items()}
+    return value
+
+
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """The same value with `change` applied to every string in it; the very same object when nothing changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Record):
+        changed = {name: new for name, old in value.__dict__.items() if (new := map_strings(old, change)) is not old}
+        return value.replace(**changed) if changed else value
+    if isinstance(value, Mapping):
+        rows = {key: map_strings(item, change) for key, item in value.items()}
+        return rows if any(rows[key] is not item for key, item in value.items()) else value
+    if isinstance(value, (list, tuple)):
+        items = [map_strings(item, change) for item in value]
+        same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if same else type(value)(items)
     return value

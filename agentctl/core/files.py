@@ -1,0 +1,354 @@
+"""The one place that opens files for writing. A crash leaves the old state or the new one, never half of each.
+
+Whole files are replaced (temp file beside the target, write, fsync, rename, fsync the folder). Logs grow by one write
+per record; a torn last record is recognised by its missing newline. Only regular files are ever opened: a FIFO or a
+device in the place of a file is an OSError at once instead of a wait.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agentctl.core.record import Record
+
+STRAY_AGE_S = 60.0
+"""A temp file older than this, which nobody holds locked, was left behind by a killed run."""
+
+_TEMP_PREFIX = ".agentctl-"
+_TEMP_SUFFIX = ".tmp"
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_BLOCK = 1 << 20
+
+
+class Holder(Record):
+    """Who holds a lock, as far as the lock file says."""
+
+    pid: int | None
+    host: str
+    age_s: float | None
+
+    def __str__(self) -> str:
+        age = "" if self.age_s is None else f", since {self.age_s:.0f} s"
+        return f"process {self.pid or 'unknown'} on {self.host or 'an unknown host'}{age}"
+
+
+class LockHeld(BlockingIOError):
+    """Another process holds the lock."""
+
+    def __init__(self, path: Path, holder: Holder) -> None:
+        super().__init__(errno.EWOULDBLOCK, f"locked by {holder}", str(path))
+        self.holder = holder
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def open_regular(path: str | Path, *, directory: int | None = None, follow: bool = True) -> int:
+    """A descriptor for reading. Anything but a regular file is refused, without waiting for a writer.
+
+    `directory` is a held folder that `path` is relative to; with `follow=False` a symlink is refused (ELOOP).
+    Raises OSError.
+    """
+    found = os.stat(path, dir_fd=directory, follow_symlinks=follow)
+    _check_regular(found, path)
+    fd = os.open(path, _READ | (0 if follow else os.O_NOFOLLOW), dir_fd=directory)
+    try:
+        _check_regular(os.fstat(fd), path)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _check_regular(found: os.stat_result, path: str | Path) -> None:
+    if stat.S_ISREG(found.st_mode):
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def read_all(fd: int, limit: int) -> bytes:
+    """What is left of an open file, at most `limit` bytes."""
+    pieces = []
+    while limit > 0 and (piece := os.read(fd, min(limit, _BLOCK))):
+        pieces.append(piece)
+        limit -= len(piece)
+    return b"".join(pieces)
+
+
+def read_limited(path: str | Path, limit: int) -> bytes:
+    """The whole file, at most `limit` bytes. Raises OSError: EFBIG when it is larger, EINVAL for FIFOs and devices."""
+    fd = open_regular(path)
+    try:
+        data = read_all(fd, limit + 1)
+    finally:
+        os.close(fd)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(path))
+    return data
+
+
+def read_records(path: str | Path) -> tuple[list[bytes], int]:
+    """The complete lines of a log without their newlines, and the number of bytes of a torn last one.
+
+    Blank lines are left out. Raises OSError.
+    """
+    fd = open_regular(path)
+    try:
+        data = read_all(fd, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)
+    whole, _, torn = data.rpartition(b"\n")
+    return [line for line in whole.split(b"\n") if line], len(torn)
+
+
+# --- replacing ----------------------------------------------------------------------------------------------------
+
+
+def replace_file(
+    target: str | Path, data: bytes, *, directory: int | None = None, mode: int | None = None, syncs: bool = True
+) -> None:
+    """Writes a whole file or leaves the old one as it was.
+
+    `directory` is a held folder and `target` then a bare name in it. Without `mode` an existing file keeps its mode
+    and owner and a new one gets 0666 without the umask. A symlink in the place of the target is replaced, not
+    followed. `syncs=False` skips the wait for the disk, for files that a crash may lose. Raises OSError.
+    """
+    if directory is None:
+        path = Path(target)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            replace_file(path.name, data, directory=directory, mode=mode, syncs=syncs)
+        finally:
+            os.close(directory)
+        return
+    name = str(target)
+    old = _stat_target(name, directory)
+    temp = f"{_TEMP_PREFIX}{os.urandom(8).hex()}{_TEMP_SUFFIX}"
+    created = 0o666 if mode is None and old is None else 0o600
+    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, created, dir_fd=directory)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            _copy_rights(fd, old, mode)
+            write_all(fd, data)
+            if syncs:
+                os.fsync(fd)
+            os.rename(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
+        finally:
+            os.close(fd)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temp, dir_fd=directory)
+        raise
+    if syncs:
+        sync_folder(directory)
+
+
+def _stat_target(name: str, directory: int) -> os.stat_result | None:
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(found.st_mode):
+        return None
+    _check_regular(found, name)
+    return found
+
+
+def _copy_rights(fd: int, old: os.stat_result | None, mode: int | None) -> None:
+    if old is not None:
+        own = os.fstat(fd)
+        if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid):
+            with suppress(PermissionError):  # only root may give files away
+                os.fchown(fd, old.st_uid, old.st_gid)
+    wanted = mode if mode is not None else (stat.S_IMODE(old.st_mode) if old is not None else None)
+    if wanted is not None:
+        os.fchmod(fd, wanted)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Writes everything; a short write is continued, so that ENOSPC surfaces as the OSError it is."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def sync_folder(directory: int) -> None:
+    """Makes a rename or a new name in the folder durable. File systems that cannot are left alone."""
+    with suppress(OSError):
+        os.fsync(directory)
+
+
+def remove_strays(directory: int) -> int:
+    """Deletes temp files that killed runs left in a held folder. Returns how many."""
+    removed = 0
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(_TEMP_PREFIX)]
+    for name in names:
+        if name.endswith(_TEMP_SUFFIX) and _is_stray(name, directory):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=directory)
+                removed += 1
+    return removed
+
+
+def _is_stray(name: str, directory: int) -> bool:
+    try:
+        fd = open_regular(name, directory=directory, follow=False)
+    except OSError:
+        return False
+    try:
+        if time.time() - os.fstat(fd).st_mtime < STRAY_AGE_S:
+            return False
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+# --- growing ------------------------------------------------------------------------------------------------------
+
+
+def create_file(path: str | Path, mode: int = 0o600) -> int:
+    """A new file for writing, with exactly this mode. Raises FileExistsError when the name is taken."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    os.fchmod(fd, mode)
+    return fd
+
+
+def open_append(path: str | Path, mode: int = 0o600) -> int:
+    """A log for append_record, made when it is missing. Its last component must not be a symlink. Raises OSError."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        fd = os.open(path, flags)
+        try:
+            _check_regular(os.fstat(fd), path)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
+    os.fchmod(fd, mode)
+    folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync_folder(folder)
+    finally:
+        os.close(folder)
+    return fd
+
+
+def append_record(fd: int, record: bytes) -> None:
+    """Adds one line with one write; a missing newline is added. The caller fsyncs where it promises something.
+
+    Raises OSError. When the disk took only a part of the record, that part is cut off again first.
+    """
+    line = record if record.endswith(b"\n") else record + b"\n"
+    if b"\n" in line[:-1]:
+        raise ValueError("a record must not contain a newline")
+    written = os.write(fd, line)
+    if written == len(line):
+        return
+    end = os.lseek(fd, 0, os.SEEK_CUR)
+    if os.fstat(fd).st_size == end:  # nobody appended behind it
+        os.ftruncate(fd, end - written)
+    raise OSError(errno.EIO, f"only {written} of {len(line)} bytes were written")
+
+
+def cut_torn_tail(fd: int) -> int:
+    """Cuts a last record without newline off a log that open_append gave. Returns how many bytes went.
+
+    Only for the owner of the log (under its lock): another writer could be in the middle of that record.
+    """
+    size = end = os.fstat(fd).st_size
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        found = os.pread(fd, end - start, start).rfind(b"\n")
+        if found >= 0:
+            end = start + found + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(fd, end)
+    return size - end
+
+
+# --- locks and folders --------------------------------------------------------------------------------------------
+
+
+class Lock:
+    """An exclusive lock for the life of this object. The kernel frees it when the process dies, however it dies."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self._fd = fd
+        self.path = path
+
+    def release(self) -> None:
+        """Frees the lock. The file stays: removing it would let two holders in."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def lock_file(path: str | Path) -> Lock:
+    """Takes the lock at once or raises LockHeld with its holder. Makes the file (0600) when it is missing."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
+    try:
+        _check_regular(os.fstat(fd), path)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockHeld(Path(path), _read_holder(fd)) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()} {int(time.time())} {os.uname().nodename}\n".encode(), 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return Lock(fd, Path(path))
+
+
+def _read_holder(fd: int) -> Holder:
+    words = os.pread(fd, 512, 0).decode(errors="replace").split()
+    try:
+        return Holder(pid=int(words[0]), host=words[2], age_s=max(0.0, time.time() - int(words[1])))
+    except (IndexError, ValueError):  # the holder is about to write it
+        return Holder(pid=None, host="", age_s=None)
+
+
+def make_private_dir(path: str | Path) -> Path:
+    """The folder, made with mode 0700 together with its missing parents, whatever the umask. Raises OSError."""
+    folder = Path(path)
+    missing = []
+    for step in (folder, *folder.parents):
+        if step.exists():
+            break
+        missing.append(step)
+    for step in reversed(missing):
+        with suppress(FileExistsError):  # another run made it in between
+            step.mkdir(mode=0o700)
+            step.chmod(0o700)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    return folder

@@ -1,0 +1,176 @@
+"""Secret values out of everything that leaves a run: masked as they are, base64, URL- and JSON-encoded, and in hex.
+
+The order everywhere is redact, then cut, then escape. Masking is best effort: a value that a program transforms in
+another way is not recognised.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from codecs import getincrementaldecoder
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from agentctl.core.text import clean
+
+SHORTEST = 4
+"""Forms and lines of a secret that are shorter are not looked for; they would blank out ordinary text. The value
+itself always is."""
+SHORTEST_LINE = 8
+"""A line of a secret of many lines is masked by itself from this length on."""
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_LONG = 2000
+"""From this many characters on one search per form is faster than one regular expression over all."""
+
+
+class Redactor:
+    """Masks secrets, given as name → value. Without secrets every method returns what it got."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        masks: dict[str, str] = {}
+        for name, value in secrets.items():
+            for form in _forms(value):
+                masks.setdefault(form, f"[masked:{name}]")
+        self._masks = masks
+        self._markers = tuple({f"[masked:{name}]" for name in secrets})
+        ordered = sorted(masks, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self._starts: dict[str, list[str]] = {}
+        for form in ordered:
+            for size in range(1, len(form)):
+                self._starts.setdefault(form[max(0, size - 3) : size], []).append(form[:size])
+
+    def text(self, text: str) -> str:
+        """The same text with every known form of every secret replaced by `[masked:NAME]`."""
+        if self._pattern is None or not self._is_hit(text):
+            return text
+        return self._pattern.sub(self._mask, text)
+
+    def value(self, value: Any) -> Any:
+        """The same JSON value with every text in it masked, keys too. Values that hold no secret are not copied."""
+        if isinstance(value, str):
+            return self.text(value)
+        if self._pattern is None:
+            return value
+        if isinstance(value, Mapping):
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self.value, value))
+        return value
+
+    def contains_mask(self, text: str) -> bool:
+        """Whether a marker of ours stands in the text; writing it back would destroy the secret it stands for."""
+        return "[masked:" in text and any(marker in text for marker in self._markers)
+
+    def stream(self) -> RedactingStream:
+        """For text that comes in pieces."""
+        return RedactingStream(self)
+
+    def held_back(self, text: str) -> int:
+        """How many characters at the end of the text could be the beginning of a secret."""
+        get = self._starts.get
+        three, two, one = get(text[-3:]), get(text[-2:]), get(text[-1:])
+        if three is two is one is None:  # nearly always
+            return 0
+        found = (*(three or ()), *(two or ()), *(one or ()))
+        return max((len(start) for start in found if text.endswith(start)), default=0)
+
+    def split(self, text: str) -> tuple[str, str]:
+        """What of the text can be shown, masked, and what has to wait for the text that follows."""
+        if self._pattern is None:
+            return text, ""
+        held = self.held_back(text)
+        end = len(text) - held
+        if not self._is_hit(text):
+            return (text[:end], text[end:]) if held else (text, "")
+        shown: list[str] = []
+        done = 0
+        for match in self._pattern.finditer(text):
+            if match.start() >= end:  # one secret is the beginning of another
+                break
+            shown += text[done : match.start()], self._mask(match)
+            done = match.end()
+            if done > end:
+                end = len(text) - self.held_back(text[done:])
+        return "".join((*shown, text[done:end])), text[end:]
+
+    def _is_hit(self, text: str) -> bool:
+        if len(text) < _LONG:
+            return self._pattern is not None and self._pattern.search(text) is not None
+        return any(form in text for form in self._masks)
+
+    def _mask(self, match: re.Match[str]) -> str:
+        return self._masks[match.group()]
+
+
+class RedactingStream:
+    """Masks secrets in a text that comes in pieces. Holds back only what could be the beginning of a secret."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = ""
+
+    def feed(self, chunk: str) -> str:
+        """What can be shown after this piece."""
+        shown, self._held = self._redactor.split(self._held + chunk if self._held else chunk)
+        return shown
+
+    def end(self) -> str:
+        """The rest; the stream is empty again."""
+        rest, self._held = self._held, ""
+        return self._redactor.text(rest)
+
+
+class RedactingDecoder:
+    """The same for bytes of a program's output: UTF-8 across pieces, what is not UTF-8 becomes U+FFFD."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._stream = redactor.stream()
+
+    def feed(self, chunk: bytes) -> str:
+        return self._stream.feed(self._decoder.decode(chunk))
+
+    def end(self) -> str:
+        return self._stream.feed(self._decoder.decode(b"", True)) + self._stream.end()
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Every form of a secret that is looked for: the value first."""
+    if not value:
+        return
+    yield value
+    parts = [line.strip() for line in value.splitlines()]
+    for part in {value, value.strip(), *(line for line in parts if len(line) >= SHORTEST_LINE)}:
+        for form in (part, *_encodings(part)):
+            if len(form) >= SHORTEST:
+                yield form
+
+
+def _encodings(text: str) -> Iterator[str]:
+    data = text.encode("utf-8", "surrogateescape")
+    for offset in range(3):
+        inner = _base64_inside(data, offset)
+        yield inner
+        yield inner.replace("+", "-").replace("/", "_")
+    escaped = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in data)
+    yield escaped
+    yield escaped.replace("%20", "+")
+    yield re.sub("%..", lambda match: match.group().lower(), escaped)
+    yield orjson.dumps(clean(text)).decode()[1:-1]
+    if not text.isascii():
+        from json import dumps  # only such a secret needs its second spelling
+
+        yield dumps(text)[1:-1]
+    yield data.hex()
+    yield data.hex().upper()
+
+
+def _base64_inside(data: bytes, offset: int) -> str:
+    """The characters that the data gives when `offset` other bytes stand before it: the same in every such text."""
+    encoded = binascii.b2a_base64(bytes(offset) + data, newline=False).decode()
+    return encoded[(offset * 8 + 5) // 6 : (offset + len(data)) * 8 // 6]

@@ -1,0 +1,55 @@
+"""The turn: build the request, receive the answer, append it, run its calls, and again until there are none.
+
+Retry, fallback and recording are Providers around a Provider; saving and progress are consumers of the stream; limits
+are in budget.py; what the model should see each step is a Section. None of them is an `if` in this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from agentctl.core.events import MessageText
+from agentctl.core.ports import Appended, Item
+from agentctl.core.types import Message
+from agentctl.engine.dispatch import run_calls
+from agentctl.engine.parts import Parts
+from agentctl.engine.receive import Answer
+from agentctl.engine.repair import INTERRUPTED, answer, open_calls
+
+
+async def run_turn(parts: Parts, history: list[Message]) -> AsyncIterator[Item]:
+    """Goes on from `history`, whose last message is the user's, and appends to it what happens.
+
+    Yields public events, and Appended before anything acts on a message. Ends when the model answers without calls;
+    every other end is an exception of core/errors.py. Goes on only when its consumer asks for the next item.
+    """
+    for call in open_calls(history[:-1]):
+        yield _append(history, answer(call, INTERRUPTED, is_error=True), at=_place_of_answer(history, call.id))
+    while True:
+        parts.budget.begin_step()
+        reply = Answer(parts)
+        async for item in reply.receive(parts.context.request(history)):
+            yield item
+        yield _append(history, reply.message)
+        if reply.message.text.strip():
+            yield MessageText(text=reply.message.text)
+        yield reply.step_event()
+        if not reply.message.calls:
+            return
+        async for item in run_calls(parts, reply.message.calls):
+            if isinstance(item, Appended):
+                history.append(item.message)
+            yield item
+
+
+def _append(history: list[Message], message: Message, at: int | None = None) -> Appended:
+    history.insert(len(history) if at is None else at, message)
+    return Appended(message=message)
+
+
+def _place_of_answer(history: list[Message], call_id: str) -> int:
+    """Directly behind the answers that already follow the message with this call."""
+    place = next(n for n, message in enumerate(history) if any(call.id == call_id for call in message.calls)) + 1
+    while place < len(history) and history[place].role == "tool":
+        place += 1
+    return place
