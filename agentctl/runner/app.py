@@ -1,0 +1,324 @@
+"""Puts the parts of a run together. The only module that knows every part, so that each can be replaced in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from agentctl.config.agents import AGENTS
+from agentctl.config.options import Options
+from agentctl.config.settings import Settings, resolve
+from agentctl.config.trust import WorkspaceReader
+from agentctl.config.workspace import Workspace
+from agentctl.core.errors import JournalError, UsageError
+from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, SandboxUsed
+from agentctl.core.ports import Clock, Provider, Tool
+from agentctl.core.record import as_dict
+from agentctl.core.redact import Redactor
+from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
+from agentctl.engine.budget import Budget, Limits
+from agentctl.engine.context import Context
+from agentctl.engine.parts import LiveEvents, Parts
+from agentctl.engine.prompt import Prompt
+from agentctl.engine.repeat import RepeatGuard
+from agentctl.policy.engine import PolicyEngine
+from agentctl.providers.adapter import Endpoint
+from agentctl.runner.changes import Changes
+from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
+from agentctl.runner.policies import load_run_policy
+from agentctl.sandbox.environment import child_environment, find_secrets
+from agentctl.sandbox.levels import report
+from agentctl.sandbox.process import ProcessRunner
+from agentctl.state.journal import Journal, SavedSession
+from agentctl.state.outputs import KeptOutputs
+from agentctl.state.sessions import Sessions, new_id
+from agentctl.state.todos import TodoList
+from agentctl.tools.sets import make_tools
+from agentctl.version import __version__
+
+
+class Assembly:
+    """Everything one run is made of."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        parts: Parts,
+        prompt: Prompt,
+        runner: ProcessRunner,
+        redactor: Redactor,
+        todos: TodoList,
+        turns: tuple[Message, ...],
+        init: Init,
+        session: str,
+        saved: SavedSession | None,
+        journal: Journal | None,
+        closers: list[Callable[[], object]],
+    ) -> None:
+        self.settings = settings
+        self.parts = parts
+        self.prompt = prompt
+        self.runner = runner
+        self.redactor = redactor
+        self.todos = todos
+        self.turns = turns
+        self.init = init
+        self.session = session
+        self.journal = journal
+        self.history: list[Message] = list(saved.history) if saved else []
+        self.earlier_turns = saved.turns if saved else 0
+        self.earlier_usage = saved.usage if saved else Usage()
+        self.changes = Changes(settings.root)
+        self.output = Path(settings.output) if settings.output else None
+        self._closers = closers
+
+    @property
+    def resume(self) -> str | None:
+        """The command line that goes on with this session."""
+        return None if self.journal is None else "agentctl -c -p 'PROMPT'"
+
+    def check_strict(self) -> None:
+        """Raises UsageError under --strict when something was left out."""
+        problems = self.init.problems or ()
+        if self.settings.strict and problems:
+            raise UsageError(
+                f"--strict: {problems[0].what}: {problems[0].why}",
+                hint=problems[0].fix or "Mend it, or leave --strict out.",
+            )
+
+    async def close(self) -> None:
+        """Ends what the run has started: the watcher, connections, open folders."""
+        await self.parts.provider.close()
+        await self.runner.close()
+        for close in self._closers:
+            close()
+
+
+async def assemble(
+    options: Options, *, env: Mapping[str, str], cwd: Path, clock: Clock, is_demo: bool = False
+) -> Assembly:
+    """Reads the settings, decides what is trusted, and makes every part. Raises what ends a run before it starts."""
+    settings = resolve(options, env=env, cwd=cwd)
+    secrets, named = find_secrets(env, settings.secret_env)
+    redactor = Redactor(secrets)
+    model, provider = _model(settings, env, clock, cwd, is_demo=is_demo)
+    _check_price(settings, model)
+    sessions = Sessions(settings.homes.sessions(settings.project_key))
+    saved = sessions.newest() if settings.continue_ else None
+    session = saved.id if saved else new_id()
+    workspace = Workspace(settings.root, add_dirs=[Path(folder) for folder in settings.add_dir])
+    outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=settings.ephemeral, redactor=redactor)
+    reader = WorkspaceReader(settings.root, settings.trust)
+    policy = load_run_policy(settings, reader, env=env)
+    inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
+    live = LiveEvents()
+    todos = TodoList(saved.todos if saved else ())
+    runner = ProcessRunner(child_environment(env, settings.pass_env))
+    tools = _tools(settings, workspace, runner, outputs, live, policy, todos, redactor)
+    agent = AGENTS[settings.agent]
+    specs = [tool.spec for tool in tools.values()]
+    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=[todos])
+    request_options = RequestOptions(
+        think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
+    )
+    parts = Parts(
+        provider=provider,
+        context=Context(
+            model=model, prompt=prompt, tools=specs, options=request_options, max_context=settings.max_context
+        ),
+        tools=tools,
+        policy=policy,
+        budget=Budget(_limits(settings), model.price),
+        repeat=RepeatGuard(),
+        outputs=outputs,
+        live=live,
+        redaction=redactor,
+        clock=clock,
+    )
+    journal, unsaved = _journal(settings, sessions, session, saved, model, policy, clock, redactor)
+    problems = (*settings.problems, *named, *policy.problems, *inputs.problems, *unsaved)
+    return Assembly(
+        settings=settings,
+        parts=parts,
+        prompt=prompt,
+        runner=runner,
+        redactor=redactor,
+        todos=todos,
+        turns=inputs.turns,
+        init=_init(settings, model, tools, policy, runner, inputs, tuple(problems)),
+        session=session,
+        saved=saved,
+        journal=journal,
+        closers=[workspace.close, outputs.close],
+    )
+
+
+def _model(
+    settings: Settings, env: Mapping[str, str], clock: Clock, cwd: Path, *, is_demo: bool
+) -> tuple[ModelInfo, Provider]:
+    from agentctl.providers.scripted import DEMO, ScriptedModel
+    from agentctl.providers.select import select_model
+
+    model, endpoint = select_model(
+        model=f"scripted/{DEMO}" if is_demo else settings.model,
+        model_origin="agentctl demo" if is_demo else settings.origins["model"],
+        api=settings.api,
+        base_url=settings.base_url,
+        env=env,
+        max_context=settings.max_context,
+    )
+    if model.vendor == "scripted":
+        return (model.replace(name="demo") if is_demo else model), ScriptedModel.load(cwd / model.name)
+    return model, _wire_provider(endpoint, clock)
+
+
+def _wire_provider(endpoint: Endpoint, clock: Clock) -> Provider:
+    from agentctl.providers.make import make_provider  # a scripted model needs no HTTP
+
+    return make_provider(endpoint, clock)
+
+
+def _check_price(settings: Settings, model: ModelInfo) -> None:
+    if settings.max_cost is not None and model.price is None:
+        raise UsageError(
+            f"--max-cost {settings.max_cost:g}: the price of {model.vendor}/{model.name} is not known",
+            hint="Use --max-tokens, or a model that `agentctl models` lists with a price.",
+        )
+
+
+async def _inputs(
+    settings: Settings,
+    workspace: Workspace,
+    outputs: KeptOutputs,
+    policy: PolicyEngine,
+    redactor: Redactor,
+    cwd: Path,
+    *,
+    is_demo: bool,
+) -> Inputs:
+    prompts = [prompt for prompt in settings.prompt if prompt != "-"]
+    if settings.prompt_file and settings.prompt_file != "-":
+        prompts.insert(0, read_prompt_file(settings.prompt_file, cwd))
+    wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
+    if is_demo:
+        prompts = prompts or ["Show what agentctl does in this folder."]
+    mode = "append" if wants_stdin else "none" if is_demo else settings.stdin
+    piped = await read_stdin(mode)
+    reader = InputReader(workspace=workspace, cwd=cwd, outputs=outputs, may_read=policy.may_read, redact=redactor.text)
+    inputs = reader.read(prompts=prompts, files=settings.file, images=settings.image, piped=piped)
+    if not inputs.turns or not all(turn.text.strip() for turn in inputs.turns):
+        raise UsageError(
+            "there is no prompt: neither -p nor --prompt-file was given and stdin holds no text",
+            hint="Try `agentctl -p 'What does this repository do?'`, or `agentctl --help`.",
+        )
+    return inputs
+
+
+def _tools(
+    settings: Settings,
+    workspace: Workspace,
+    runner: ProcessRunner,
+    outputs: KeptOutputs,
+    live: LiveEvents,
+    policy: PolicyEngine,
+    todos: TodoList,
+    redactor: Redactor,
+) -> dict[str, Tool]:
+    """The tools that are offered, in wire order."""
+
+    def todo_write() -> object:
+        from agentctl.state.todo_tool import TodoWrite  # pydantic comes with the first call
+
+        return TodoWrite(todos, live.emit)
+
+    made = make_tools(
+        workspace=workspace,
+        runner=runner,
+        outputs=outputs,
+        emit=live.emit,
+        may_read=policy.may_read,
+        redactor=redactor,
+        tool_timeout_s=settings.tool_timeout,
+        extra={"todo_write": todo_write},
+    )
+    return {name: made[name] for name in settings.tools}
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        max_steps=settings.max_steps,
+        max_tool_calls=settings.max_tool_calls,
+        max_denials=settings.max_denials,
+        max_tokens=settings.max_tokens,
+        max_cost=settings.max_cost,
+    )
+
+
+def _journal(
+    settings: Settings,
+    sessions: Sessions,
+    session: str,
+    saved: SavedSession | None,
+    model: ModelInfo,
+    policy: PolicyEngine,
+    clock: Clock,
+    redactor: Redactor,
+) -> tuple[Journal | None, tuple[Problem, ...]]:
+    """The open journal. A home that cannot be written is a problem at the start, not an end."""
+    if settings.ephemeral:
+        return None, ()
+    path = saved.path if saved else sessions.path(session)
+    try:
+        journal = Journal(path, clock.now, redactor.text)
+        if saved is None:
+            journal.header(
+                session=session,
+                cwd=str(settings.root),
+                model=f"{model.vendor}/{model.name}",
+                agent=settings.agent,
+                policy=policy.digest,
+            )
+    except JournalError as error:
+        fix = "Set AGENTCTL_HOME to a folder that can be written, or pass --ephemeral."
+        return None, (Problem(code="session-not-saved", what="session", why=error.message, fix=fix),)
+    return journal, ()
+
+
+def _init(
+    settings: Settings,
+    model: ModelInfo,
+    tools: Mapping[str, Tool],
+    policy: PolicyEngine,
+    runner: ProcessRunner,
+    inputs: Inputs,
+    problems: tuple[Problem, ...],
+) -> Init:
+    return Init(
+        schema=SCHEMA_VERSION,
+        version=__version__,
+        cwd=str(settings.root),
+        model=ModelUsed(vendor=model.vendor, name=model.name, api=model.api, origin=model.origin),
+        agent=settings.agent,
+        think=settings.think,
+        tools=tuple(tools),
+        instructions=(),
+        skills=(),
+        mcp=(),
+        policy=PolicyUsed(digest=policy.digest, sources=policy.source_names, yolo=settings.yolo),
+        sandbox=SandboxUsed(**report()),
+        limits=_shown_limits(settings),
+        injection="lean",
+        stdin=inputs.stdin,
+        problems=problems,
+    )
+
+
+def _shown_limits(settings: Settings) -> dict[str, object]:
+    return {
+        **as_dict(_limits(settings)),
+        "timeout_s": settings.timeout,
+        "tool_timeout_s": settings.tool_timeout,
+        "max_context": settings.max_context,
+        "max_output_tokens": settings.max_output_tokens,
+    }

@@ -1,0 +1,41 @@
+"""Which files a run changed: what the tools report, joined with the difference of `git status` around commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from agentctl.config.repository import Status, difference, is_work_tree, status
+from agentctl.core.events import ToolCalled
+from agentctl.core.toolnames import TOOL_NAMES
+
+
+class Changes:
+    """Asks git only in runs that start a command: nothing else can change a file without saying so."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._before: Status | None = None
+        self._is_asked = False
+
+    @property
+    def source(self) -> str:
+        """`tools+git` when git was asked before the first command, else `tools`."""
+        return "tools" if self._before is None else "tools+git"
+
+    def before_call(self, event: ToolCalled) -> None:
+        """Notes the state of the work tree before the first command of the run."""
+        tool = TOOL_NAMES.get(event.name)
+        if self._is_asked or tool is None or tool.effect != "exec" or event.decision is None:
+            return
+        self._is_asked = True
+        if is_work_tree(self._root):
+            self._before = status(self._root)
+
+    def paths(self, reported: Iterable[str]) -> list[str]:
+        """Every changed path, relative to the root, sorted. Files that no longer exist are named, too."""
+        found = set(reported)
+        after = status(self._root) if self._before is not None else None
+        if self._before is not None and after is not None:
+            found.update(difference(self._before, after))
+        return sorted(found)

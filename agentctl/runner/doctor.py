@@ -1,0 +1,88 @@
+"""What a run needs and what this machine has, for `agentctl doctor`: each check with its state and what mends it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentctl.config.settings import Settings
+from agentctl.core.types import JsonObject
+from agentctl.policy.shell_ast import find_shfmt
+from agentctl.providers.presets import ANY_VENDOR_KEY, PRESETS
+from agentctl.sandbox.levels import report
+from agentctl.version import __version__
+
+OK, MISSING, NOTE = "ok", "missing", "note"
+
+
+def examine(settings: Settings, env: Mapping[str, str]) -> JsonObject:
+    """`{ok, version, python, platform, sandbox, checks[{name, state: ok|missing|note, what, fix}]}`; opens no socket."""
+    checks = [
+        _bash(),
+        _shfmt(settings),
+        _program("rg", "grep on large trees is faster with ripgrep", "Install ripgrep."),
+        _program("git", "files_changed also sees what commands changed", "Install git."),
+        _keys(env),
+        _home("state", settings.homes.state),
+    ]
+    sandbox = report()
+    level = f"level {sandbox['level']}, network {sandbox['network']}"
+    missing = "; ".join(sandbox["missing"])
+    checks.append(
+        _check("sandbox", NOTE if missing else OK, f"{level}{': ' + missing if missing else ''}", sandbox["fix"])
+    )
+    checks += [_check(problem.what, NOTE, problem.why, problem.fix) for problem in settings.problems]
+    return {
+        "ok": all(check["state"] != MISSING for check in checks),
+        "version": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()}",
+        "sandbox": sandbox,
+        "checks": checks,
+    }
+
+
+def _check(name: str, state: str, what: str, fix: str = "") -> JsonObject:
+    return {"name": name, "state": state, "what": what, "fix": fix}
+
+
+def _bash() -> JsonObject:
+    found = shutil.which("bash")
+    if found:
+        return _check("bash", OK, found)
+    return _check("bash", NOTE, "not found; commands run in sh", "Install bash.")
+
+
+def _shfmt(settings: Settings) -> JsonObject:
+    found = find_shfmt(settings.root)
+    if found:
+        return _check("shfmt", OK, str(found))
+    why = "not found; only plain commands can be judged, everything else is refused"
+    return _check("shfmt", NOTE, why, f"{sys.executable} -m pip install shfmt-py")
+
+
+def _program(name: str, use: str, fix: str) -> JsonObject:
+    found = shutil.which(name)
+    return _check(name, OK, found) if found else _check(name, NOTE, f"not found; {use}", fix)
+
+
+def _keys(env: Mapping[str, str]) -> JsonObject:
+    names = [ANY_VENDOR_KEY, *(name for preset in PRESETS.values() for name in preset.key_variables)]
+    found = [name for name in names if env.get(name, "").strip()]
+    if found:
+        return _check("keys", OK, f"set: {', '.join(found)}")
+    return _check("keys", NOTE, "no provider key is in the environment", f"Set one of {', '.join(names[1:])}.")
+
+
+def _home(name: str, folder: Path) -> JsonObject:
+    """Whether sessions can be saved; makes nothing."""
+    existing = next(item for item in (folder, *folder.parents) if item.exists())
+    if os.access(existing, os.W_OK | os.X_OK):
+        return _check(f"{name} folder", OK, str(folder))
+    return _check(
+        f"{name} folder", MISSING, f"{folder} cannot be written", "Set AGENTCTL_HOME to a folder that can be written."
+    )

@@ -1,0 +1,51 @@
+"""`policy explain`: what a headless run would do with a call, and every rule that had a say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from agentctl.config.settings import Settings
+from agentctl.core.codec import loads
+from agentctl.core.errors import InvalidArguments, UsageError
+from agentctl.core.record import as_dict
+from agentctl.core.types import JsonObject
+from agentctl.policy.engine import PolicyEngine
+from agentctl.tools.sets import catalogue_tools
+
+
+def read_calls(descriptor: int) -> Iterator[tuple[str, JsonObject]]:
+    """The calls of a JSON-lines input, one `{"tool": …, "input": {…}}` a line. Raises UsageError with its number."""
+    with os.fdopen(os.dup(descriptor), "rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = loads(line)
+                tool, arguments = row["tool"], row.get("input", {})
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise UsageError(f'line {number} of stdin is not {{"tool": NAME, "input": {{…}}}}') from None
+            if not isinstance(tool, str) or not isinstance(arguments, dict):
+                raise UsageError(f"line {number} of stdin: tool must be a name and input an object")
+            yield tool, arguments
+
+
+def explain_line(settings: Settings, engine: PolicyEngine, tool: str, arguments: JsonObject) -> JsonObject:
+    """`{verdict, runs, rule, source, reason, allow_with, losing[]}` for one call."""
+    made = catalogue_tools().get(tool)
+    if made is None:
+        decision = engine.decide_unknown(tool, arguments)
+    else:
+        try:
+            decision = engine.decide(made.spec, made.parse(arguments))
+        except InvalidArguments as error:
+            raise UsageError(f"{tool}: {error}") from None
+    return {
+        "verdict": decision.verdict,
+        "runs": decision.runs,
+        "rule": decision.rule,
+        "source": decision.source,
+        "reason": decision.reason,
+        "allow_with": decision.allow_with,
+        "losing": as_dict(decision.losing),
+    }

@@ -1,0 +1,293 @@
+"""Turns the events of a turn into lines, an ending and an exit code. The one asyncio.run of the project is here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+
+from agentctl.config.options import Options
+from agentctl.core.codec import encode_event
+from agentctl.core.endings import ENDINGS
+from agentctl.core.errors import AgentctlError, Cancelled, LimitReached, ProviderError, exit_code_of
+from agentctl.core.events import Done, ErrorEvent, Event, ReasoningDelta, Stamped, TextDelta, TurnEnd
+from agentctl.core.ports import Appended, Clock, Item, Spent
+from agentctl.core.types import Usage
+from agentctl.engine.loop import run_turn
+from agentctl.runner.account import Account
+from agentctl.runner.app import Assembly, assemble
+from agentctl.runner.clock import SystemClock
+from agentctl.runner.failure import startup_init
+from agentctl.runner.show import Show
+from agentctl.runner.stamp import Stamper
+from agentctl.runner.stop import EarlySignals, Stop, stop_after
+
+READER_CHECK_S = 0.5
+
+
+class NoSecrets:
+    """The redactor of a run that failed before it knew its secrets; such a run has read nothing."""
+
+    def text(self, text: str) -> str:
+        return text
+
+
+class Run:
+    """One run: its events in order, first `init`, last `done`, on every path."""
+
+    def __init__(
+        self, options: Options, *, env: Mapping[str, str], cwd: Path, clock: Clock, stop: Stop, is_demo: bool = False
+    ) -> None:
+        self._options = options
+        self._env = env
+        self._cwd = cwd
+        self._clock = clock
+        self._stop = stop
+        self._is_demo = is_demo
+        self._started = clock.monotonic()
+        self._account = Account()
+        self._assembly: Assembly | None = None
+        self._turn = 0
+        self.stamper = Stamper(session=None, clock=clock, redactor=None, position=self._position)
+        self.done: Done | None = None
+
+    def interrupt(self) -> None:
+        """Stops the running commands; the turn goes on."""
+        if self._assembly is not None:
+            self._assembly.runner.interrupt()
+
+    async def events(self) -> AsyncIterator[Stamped]:
+        """Everything the run says. The turn goes on only when the next item is asked for."""
+        error: AgentctlError | None = None
+        try:
+            async for event in self._begin():
+                yield event
+            async with aclosing(self._turns()) as turns:
+                async for item in turns:
+                    for stamped in self._pass_on(item):
+                        yield stamped
+                    self._stop.check()
+        except asyncio.CancelledError:
+            error = self._stop.take()
+            if error is None:
+                raise
+        except AgentctlError as failure:
+            error = failure
+        except Exception as bug:  # noqa: BLE001  # the last line must come on every path
+            error = AgentctlError(f"{type(bug).__name__}: {bug}", hint="This is a bug in agentctl. --debug shows more.")
+            error.__cause__ = bug
+        for stamped in self._end(error):
+            yield stamped
+        await self._close()
+
+    # --- begin --------------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> AsyncIterator[Stamped]:
+        try:
+            self._assembly = await assemble(
+                self._options, env=self._env, cwd=self._cwd, clock=self._clock, is_demo=self._is_demo
+            )
+        except (AgentctlError, asyncio.CancelledError):
+            for stamped in self.stamper.stamp(startup_init(str(self._cwd))):
+                yield stamped
+            raise
+        assembly = self._assembly
+        stop_after(self._stop, max(0.0, assembly.settings.timeout - (self._clock.monotonic() - self._started)))
+        self._account.todos = assembly.todos.items
+        self._account.problems = list(assembly.init.problems or ())
+        self.stamper = Stamper(
+            session=assembly.session, clock=self._clock, redactor=assembly.redactor, position=self._position
+        )
+        for stamped in self.stamper.stamp(assembly.init):
+            yield stamped
+        assembly.check_strict()
+
+    def _position(self) -> tuple[int, int]:
+        return max(1, self._turn), self._assembly.parts.budget.steps if self._assembly else 0
+
+    # --- turns --------------------------------------------------------------------------------------------------
+
+    async def _turns(self) -> AsyncIterator[Item]:
+        assembly = self._assembly
+        assert assembly is not None
+        for number, prompt in enumerate(assembly.turns, start=1):
+            self._turn = number
+            self._account.begin_turn()
+            assembly.history.append(prompt)
+            if assembly.journal:
+                assembly.journal.turn(assembly.earlier_turns + number, prompt)
+            async with aclosing(run_turn(assembly.parts, assembly.history)) as turn:  # type: ignore[type-var]
+                async for item in turn:
+                    yield item
+            if number < len(assembly.turns):
+                yield TurnEnd(n=number, text=self._account.text)
+
+    def _pass_on(self, item: Item) -> Iterator[Stamped]:
+        """The journal first, then everybody else."""
+        assembly = self._assembly
+        assert assembly is not None
+        if isinstance(item, Appended):
+            if assembly.journal:
+                assembly.journal.message(item.message)
+            return
+        if isinstance(item, Spent):
+            if assembly.journal:
+                assembly.journal.usage(item.usage, item.cost_usd)
+            return
+        if isinstance(item, ReasoningDelta) and not assembly.settings.show_reasoning:
+            return
+        if isinstance(item, (TextDelta, ReasoningDelta)) and assembly.settings.no_stream:
+            return
+        self._account.note(item)
+        if item.type == "todos" and assembly.journal:
+            assembly.journal.todos(self._account.todos)
+        if item.type == "tool-call":
+            assembly.changes.before_call(item)
+        yield from self.stamper.stamp(item)
+
+    # --- end ----------------------------------------------------------------------------------------------------
+
+    def _end(self, error: AgentctlError | None) -> Iterator[Stamped]:
+        """Outcomes of what was interrupted, the error, and `done`."""
+        for outcome in self._account.open_calls():
+            self._account.note(outcome)
+            yield from self.stamper.stamp(outcome)
+        error = error or self._verdict() or self._deliver()
+        if error is not None:
+            yield from self.stamper.stamp(_error_event(error))
+        self.done = self._done(error)
+        if self._assembly and self._assembly.journal:
+            try:
+                self._assembly.journal.end(self.done.ended, self.done.exit_code)
+            except AgentctlError as failure:
+                error = error or failure
+                self.done = self._done(error)
+        yield from self.stamper.stamp(self.done)
+
+    def _verdict(self) -> AgentctlError | None:
+        """What the pipeline asked to be a failure although the turn completed."""
+        assembly = self._assembly
+        if assembly and "denied" in assembly.settings.fail_on and self._account.denials:
+            return DeniedAtEnd(len(self._account.denials))
+        return None
+
+    def _deliver(self) -> AgentctlError | None:
+        """Writes the answer to -o. Returns the failure instead of raising it."""
+        assembly = self._assembly
+        if not assembly or assembly.output is None:
+            return None
+        from agentctl.core.files import replace_file
+
+        try:
+            replace_file(assembly.output, (self._account.text + "\n").encode("utf-8", "replace"))
+        except OSError as failure:
+            return AgentctlError(f"-o {str(assembly.output)!r} cannot be written: {failure.strerror or failure}")
+        return None
+
+    def last_word(self, error: AgentctlError) -> bytes:
+        """The end as JSON lines, when cleaning up takes too long to get there in order."""
+        return b"".join(map(encode_event, self._end(error)))
+
+    def _done(self, error: AgentctlError | None) -> Done:
+        assembly, account = self._assembly, self._account
+        ended = error.ending if error else "completed"
+        budget = assembly.parts.budget if assembly else None
+        if budget:
+            budget.abandon()
+        usage = budget.usage if budget else Usage()
+        files = assembly.changes.paths(account.files) if assembly else []
+        is_answer = error is None or isinstance(error, DeniedAtEnd)
+        return Done(
+            ended=ended,
+            exit_code=exit_code_of(error) if error else 0,
+            limit=error.limit if isinstance(error, LimitReached) else None,
+            text=account.text if is_answer else "",
+            steps=account.steps,
+            tool_calls=account.tool_calls,
+            usage=usage,
+            usage_total=usage + assembly.earlier_usage if assembly else usage,
+            cost_usd=budget.cost_usd if budget else None,
+            duration_ms=round((self._clock.monotonic() - self._started) * 1000),
+            denials=tuple(account.denials),
+            files_changed=tuple(files),
+            files_source=assembly.changes.source if assembly else "tools",
+            commands=tuple(account.commands),
+            todos=account.todos,
+            injected=assembly.prompt.injected if assembly else {},
+            retries=account.retries,
+            resume=assembly.resume if assembly else None,
+            problems=tuple(account.problems),
+        )
+
+    async def _close(self) -> None:
+        if self._assembly is not None:
+            await self._assembly.close()
+
+
+class DeniedAtEnd(AgentctlError):
+    """--fail-on denied: the turn completed, but calls were denied."""
+
+    ending = "denied"
+    kind = "denied"
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"{count} {'call was' if count == 1 else 'calls were'} denied and --fail-on denied is set",
+            hint="done.denials names each with the flag that would allow it.",
+        )
+
+
+def _error_event(error: AgentctlError) -> Event:
+    is_provider = isinstance(error, ProviderError)
+    message = error.message
+    cause = error.__cause__
+    if cause is not None and type(error) is AgentctlError:
+        message = f"{message} (cause: {type(cause).__name__}: {cause})" if str(cause) not in message else message
+    return ErrorEvent(
+        kind=error.kind,
+        message=message,
+        hint=error.hint,
+        retryable=is_provider and error.retryable,
+        status=error.status if is_provider else None,
+    )
+
+
+def run(options: Options, *, is_demo: bool = False) -> int:
+    """Runs once and prints as the options say. Returns the exit code."""
+    early = EarlySignals()
+    return asyncio.run(_main(options, early, is_demo=is_demo))
+
+
+async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
+    stop = Stop()
+    env = dict(os.environ)
+    run = Run(options, env=env, cwd=Path.cwd(), clock=SystemClock(), stop=stop, is_demo=is_demo)
+    show = Show(options, env, run.stamper)
+    stop.bind(lambda error: show.give_up(run.last_word(error), run.done))
+    early.hand_over(stop, run.interrupt)
+    watch = asyncio.create_task(_watch_reader(show, stop))
+    async with aclosing(run.events()) as events:  # type: ignore[type-var]
+        async for stamped in events:
+            show.stamper = run.stamper
+            try:
+                await show.show(stamped)
+            except asyncio.CancelledError:
+                if stop.take() is None:
+                    raise
+            except AgentctlError as error:
+                stop.trigger(error)
+                stop.take()
+    watch.cancel()
+    stop.finish()
+    return run.done.exit_code if run.done else ENDINGS["error"].exit_code
+
+
+async def _watch_reader(show: Show, stop: Stop) -> None:
+    """A reader that left ends the run also while nothing is written."""
+    while True:
+        await asyncio.sleep(READER_CHECK_S)
+        if show.is_reader_gone():
+            stop.trigger(Cancelled("the reader of stdout is gone", exit_code=141))
+            return

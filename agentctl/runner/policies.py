@@ -1,0 +1,127 @@
+"""Which policy files a run has, and how far each is believed. policy/ judges; here they are found and read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentctl.config.settings import Settings
+from agentctl.config.trust import MAX_BYTES, WorkspaceReader
+from agentctl.core.errors import PolicyError
+from agentctl.core.files import read_limited
+from agentctl.core.types import Problem
+from agentctl.policy.engine import PolicyEngine, load_policy
+from agentctl.policy.sources import PolicySource
+
+ADMIN_FOLDER = Path("/etc/agentctl")
+PROJECT_POLICY = ".agentctl/policy.toml"
+
+
+def load_run_policy(settings: Settings, reader: WorkspaceReader, *, env: Mapping[str, str]) -> PolicyEngine:
+    """The policy of a run from all its sources: a set, whose order means nothing. Raises PolicyError."""
+    sources = [
+        *_named(settings, reader),
+        *_admin(),
+        *_project(settings, reader),
+        *_user(settings),
+    ]
+    return load_policy(
+        sources,
+        allow=[str(given.value) for given in settings.allow],
+        deny=[str(given.value) for given in settings.deny],
+        is_yolo=settings.yolo,
+        root=settings.root,
+        extra_roots=[Path(folder) for folder in settings.add_dir],
+        problems=reader.problems,
+        protected=(settings.homes.config, settings.homes.state, Path(__file__).resolve().parents[1]),
+        env=env,
+    )
+
+
+def _named(settings: Settings, reader: WorkspaceReader) -> list[PolicySource]:
+    """--policy: a file, believed unless it lies in a workspace that is not; or a shipped profile."""
+    if settings.policy is None:
+        return []
+    if settings.policy.startswith("builtin:"):
+        raise PolicyError(
+            f"--policy {settings.policy!r}: this version ships no profiles", hint="Name a policy file, or use --allow."
+        )
+    path = Path(settings.policy)
+    inside = reader.inside(path)
+    if inside is None:
+        return [PolicySource(name=_shown(path, settings), text=_read(path), is_trusted=True, kind="flag")]
+    data = reader.read(inside)
+    if data is not None:
+        return [PolicySource(name=inside, text=_decode(data, inside), is_trusted=True, kind="flag")]
+    data = reader.read_untrusted(inside)
+    if data is None:
+        raise PolicyError(f"--policy {inside!r} does not exist or is no readable file", hint="Check the path.")
+    return [PolicySource(name=inside, text=_decode(data, inside), is_trusted=False, kind="flag")]
+
+
+def _project(settings: Settings, reader: WorkspaceReader) -> list[PolicySource]:
+    """The checkout's own policy; of one that is not trusted, or under --isolated, only the refusals count."""
+    if not os.path.lexists(settings.root / PROJECT_POLICY):
+        return []
+    trusted = None if settings.isolated else reader.read(PROJECT_POLICY)
+    data = trusted if trusted is not None else reader.read_untrusted(PROJECT_POLICY)
+    if data is None:
+        return []
+    text = _decode(data, PROJECT_POLICY)
+    return [PolicySource(name=PROJECT_POLICY, text=text, is_trusted=trusted is not None, kind="project")]
+
+
+def _user(settings: Settings) -> list[PolicySource]:
+    path = settings.homes.config / "policy.toml"
+    if not path.exists():
+        return []
+    return [PolicySource(name=str(path), text=_read(path), is_trusted=not settings.isolated, kind="user")]
+
+
+def _admin() -> list[PolicySource]:
+    """The machine's policy: believed when only root can write it; otherwise only its refusals."""
+    path = ADMIN_FOLDER / "policy.toml"
+    if not path.exists():
+        return []
+    is_safe = all(_only_root_writes(item) for item in (ADMIN_FOLDER, path))
+    return [PolicySource(name=str(path), text=_read(path), is_trusted=is_safe, kind="admin")]
+
+
+def _only_root_writes(path: Path) -> bool:
+    found = path.stat()
+    return found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _read(path: Path) -> str:
+    try:
+        return _decode(read_limited(path, MAX_BYTES), str(path))
+    except OSError as error:
+        raise PolicyError(f"the policy {str(path)!r} cannot be read: {error.strerror or error}") from None
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"{name}: not UTF-8 at byte {error.start}", hint="Save the file as UTF-8.") from None
+
+
+def _shown(path: Path, settings: Settings) -> str:
+    """Short names in messages: relative where the file lies below the workspace."""
+    return str(path.relative_to(settings.root)) if path.is_relative_to(settings.root) else str(path)
+
+
+def untrusted_problems(sources: list[PolicySource]) -> tuple[Problem, ...]:
+    """One for each source of which only the refusals count."""
+    return tuple(
+        Problem(
+            code="policy-untrusted",
+            what=source.name,
+            why="only its refusals count, because it is not trusted",
+            fix="Use --trust workspace if the checkout is yours.",
+        )
+        for source in sources
+        if not source.is_trusted
+    )

@@ -1,0 +1,94 @@
+"""What a person reads on stderr while a run goes on: one short line for each thing that happened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from agentctl.core.events import (
+    Done,
+    ErrorEvent,
+    Event,
+    Init,
+    Notice,
+    Retry,
+    Step,
+    ToolCalled,
+    ToolDenied,
+    ToolErrored,
+    ToolResulted,
+)
+from agentctl.core.text import one_line
+from agentctl.core.types import Denial
+
+
+def progress_lines(event: Event) -> Iterator[str]:
+    """The lines of one event in text mode; none for most."""
+    match event:
+        case Init() if event.model is not None:
+            where = f"{event.model.vendor}/{event.model.name}"
+            yield f"agentctl {event.version}: {where}, agent {event.agent}, {len(event.tools or ())} tools"
+        case ToolCalled():
+            yield f"  {event.name} {_input(event.input)}"
+        case ToolResulted():
+            yield f"    ok: {one_line(event.summary, 100)} ({event.duration_ms} ms)"
+        case ToolErrored():
+            yield f"    failed: {one_line(event.error, 160)}"
+        case ToolDenied():
+            yield f"    denied: {one_line(event.reason, 160)}"
+        case Step():
+            cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
+            yield f"  step {event.n}: {event.usage.prompt:,} tokens in, {event.usage.output:,} out{cost}"
+        case Retry():
+            yield f"  retry {event.attempt} of {event.of} in {event.wait_s:g} s: {one_line(event.reason, 160)}"
+        case Notice():
+            yield f"  notice: {one_line(event.text, 200)}"
+        case _:
+            return
+
+
+def problem_lines(event: Event) -> Iterator[str]:
+    """What a person must see in every mode but --quiet: what was left out or does not hold."""
+    if isinstance(event, Init):
+        for problem in event.problems or ():
+            fix = f" {problem.fix}" if problem.fix else ""
+            yield f"agentctl: {problem.what}: {problem.why}.{fix}"
+
+
+def failure_lines(event: Event) -> Iterator[str]:
+    """The lines of an error event: what happened, and what to do."""
+    if isinstance(event, ErrorEvent):
+        yield f"agentctl: {event.message}"
+        if event.hint:
+            yield f"  hint: {event.hint}"
+
+
+def closing_lines(done: Done) -> Iterator[str]:
+    """`3 calls denied (bash 2, write_file 1); allow with --allow …` when calls were denied, and how to go on."""
+    if done.denials:
+        counts = Counter(denial.name for denial in done.denials)
+        names = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+        calls = "1 call" if len(done.denials) == 1 else f"{len(done.denials)} calls"
+        flags = _allow_flags(done.denials)
+        yield f"{calls} denied ({names})" + (f"; allow with {flags}" if flags else "; nothing lifts these refusals")
+    if done.resume and done.ended != "completed":
+        yield f"go on with: {done.resume}"
+
+
+def _allow_flags(denials: Sequence[Denial]) -> str:
+    """The flags that would let the denied calls run, each once, at most five."""
+    import shlex
+
+    rules = list(dict.fromkeys(denial.allow_with for denial in denials if denial.allow_with))
+    more = " …" if len(rules) > 5 else ""
+    return " ".join(f"--allow {shlex.quote(rule)}" for rule in rules[:5]) + more
+
+
+def _input(value: object) -> str:
+    """The arguments of a call on one line: a command or a path as it is, the rest as names."""
+    if not isinstance(value, dict):
+        return one_line(str(value), 100)
+    for key in ("command", "path", "pattern", "url", "from"):
+        if isinstance(value.get(key), str):
+            return one_line(value[key], 100)
+    return one_line(", ".join(value), 100)

@@ -1,0 +1,94 @@
+"""What of a run goes where: JSON lines or the answer to stdout, progress and failures to stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+
+from agentctl.config.options import Options
+from agentctl.core.codec import dumps, encode_event
+from agentctl.core.events import Done, ReasoningDelta, Stamped, TextDelta
+from agentctl.runner.output import Stdout, say
+from agentctl.runner.progress import closing_lines, failure_lines, problem_lines, progress_lines
+from agentctl.runner.stamp import COALESCE_S, Stamper
+
+LAST_LINE_S = 2.0
+"""How long the last line waits for a reader that does not read."""
+
+
+class Show:
+    """The one consumer that prints. Knows the format before the settings do, so that failures keep the promise."""
+
+    def __init__(self, options: Options, env: Mapping[str, str], stamper: Stamper) -> None:
+        self.format = wanted_format(options, env)
+        self._is_quiet = bool(options.quiet) or env.get("AGENTCTL_QUIET", "").lower() in ("1", "true", "yes", "on")
+        self.stamper = stamper
+        self._stdout = Stdout()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def show(self, stamped: Stamped) -> None:
+        """Raises Cancelled when the reader of stdout is gone."""
+        event = stamped.event
+        if not isinstance(event, (TextDelta, ReasoningDelta)):
+            self._say(stamped)
+        if isinstance(event, Done):
+            async with asyncio.timeout(LAST_LINE_S):
+                await self._show_done(event, stamped)
+        elif self.format == "jsonl":
+            await self._stdout.write(encode_event(stamped))
+            self._flush_later()
+
+    def is_reader_gone(self) -> bool:
+        return self._stdout.is_reader_gone()
+
+    def give_up(self, lines: bytes, done: Done | None) -> None:
+        """From the watchdog thread: the last line now, then the process ends, whatever hangs."""
+        if self.format == "jsonl":
+            self._stdout.write_now(lines, LAST_LINE_S / 4)
+        elif self.format == "json" and done is not None:
+            self._stdout.write_now(dumps(done) + b"\n", LAST_LINE_S / 4)
+        os._exit(done.exit_code if done else 1)
+
+    async def _show_done(self, done: Done, stamped: Stamped) -> None:
+        if self.format in ("jsonl", "json"):
+            await self._stdout.write(encode_event(stamped))
+        elif done.ended == "completed":
+            await self._stdout.write(done.text.encode("utf-8", "replace") + b"\n")
+
+    def _say(self, stamped: Stamped) -> None:
+        event = stamped.event
+        if not self._is_quiet:
+            for line in problem_lines(event):
+                say(line)
+            if self.format == "text":
+                for line in progress_lines(event):
+                    say(line)
+        for line in failure_lines(event):
+            say(line)
+        if isinstance(event, Done) and self.format == "text" and not self._is_quiet:
+            for line in closing_lines(event):
+                say(line)
+
+    def _flush_later(self) -> None:
+        """Joined text must not wait for the next event when the model makes a pause."""
+        if self.stamper.is_joining and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(COALESCE_S, self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        for stamped in self.stamper.due():
+            self._stdout.offer(encode_event(stamped))
+        self._flush_later()
+
+
+def wanted_format(options: Options, env: Mapping[str, str]) -> str:
+    """The output format from flags and variables alone; a config file that cannot be read must not change it."""
+    if options.format:
+        return options.format
+    if options.json:
+        return "jsonl"
+    said = env.get("AGENTCTL_FORMAT", "")
+    if said in ("text", "json", "jsonl"):
+        return said
+    return "jsonl" if env.get("AGENTCTL_JSON", "").lower() in ("1", "true", "yes", "on") else "text"

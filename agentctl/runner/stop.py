@@ -1,0 +1,100 @@
+"""Ending a run from outside: a signal, the clock, a reader that left. One way in, one exception out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+from agentctl.core.errors import AgentctlError, Cancelled, TimedOut
+
+SIGNALS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
+LAST_WORD_S = 4.0
+"""After a stop the run has this long to clean up; then the process ends with its last line all the same."""
+
+
+class Stop:
+    """Cancels the task that carries the run and remembers why. The first reason wins."""
+
+    def __init__(self) -> None:
+        self.reason: AgentctlError | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._timer: threading.Timer | None = None
+        self._last_word: Callable[[AgentctlError], None] | None = None
+
+    def bind(self, last_word: Callable[[AgentctlError], None] | None = None) -> None:
+        """From now on the current task is the one to cancel. `last_word` writes the end when cleaning up hangs."""
+        self._task = asyncio.current_task()
+        self._last_word = last_word
+
+    def trigger(self, reason: AgentctlError) -> None:
+        if self.reason is not None:
+            return
+        self.reason = reason
+        if self._last_word is not None:
+            self._timer = threading.Timer(LAST_WORD_S, self._give_up)
+            self._timer.daemon = True
+            self._timer.start()
+        if self._task is not None:
+            self._task.cancel()
+
+    def check(self) -> None:
+        """Raises the reason when there is one."""
+        if self.reason is not None:
+            raise self.reason
+
+    def take(self) -> AgentctlError | None:
+        """The reason of a cancellation that has just been caught; the task may go on to its end."""
+        task = asyncio.current_task()
+        if self.reason is not None and task is not None:
+            while task.cancelling():
+                task.uncancel()
+        return self.reason
+
+    def finish(self) -> None:
+        """The end was written in time."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _give_up(self) -> None:
+        if self._last_word is not None and self.reason is not None:
+            self._last_word(self.reason)
+
+
+class EarlySignals:
+    """Keeps signals that come before there is an event loop."""
+
+    def __init__(self) -> None:
+        self._seen: list[int] = []
+        for number in SIGNALS:
+            signal.signal(number, lambda seen, _frame: self._seen.append(seen))
+
+    def hand_over(self, stop: Stop, interrupt: Callable[[], object]) -> None:
+        """The loop takes over: a signal stops the run, SIGUSR1 interrupts only the running commands."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, _stop_by, stop, number)
+        loop.add_signal_handler(signal.SIGUSR1, interrupt)
+        for seen in self._seen:
+            _stop_by(stop, seen)
+
+
+def _stop_by(stop: Stop, number: int) -> None:
+    if stop.reason is not None and number == signal.SIGINT:
+        os._exit(SIGNALS[signal.SIGINT])  # the second Ctrl-C does not wait for anything
+    name = signal.Signals(number).name
+    stop.trigger(Cancelled(f"stopped by {name}", exit_code=SIGNALS[signal.Signals(number)]))
+
+
+def stop_after(stop: Stop, seconds: float) -> None:
+    """The wall clock of the run."""
+    asyncio.get_running_loop().call_later(
+        seconds,
+        lambda: stop.trigger(
+            TimedOut(
+                f"the run did not end within {seconds:g} s", hint="Raise --timeout, or give the run a smaller task."
+            )
+        ),
+    )
