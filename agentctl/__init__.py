@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from agentctl.version import __version__
 
+TYPE_CHECKING = False  # type checkers take it for true; importing it would double the time of --version
 if TYPE_CHECKING:
     from agentctl.config.options import Options
     from agentctl.runner.face import Outcome, events, run
@@ -15,7 +14,7 @@ __all__ = ["Options", "Outcome", "__version__", "events", "run"]
 _HOMES = {"Options": "agentctl.config.options", "Outcome": "agentctl.runner.face"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Loads a public name when it is asked for: `agentctl --version` needs none of them."""
     if name not in __all__:
         raise AttributeError(f"module 'agentctl' has no attribute {name!r}")

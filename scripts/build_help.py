@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agentctl.cli.command import help_text, make_command
 from agentctl.cli.page import run_page
-from agentctl.config.options import OPTIONS
+from agentctl.config.table import OPTIONS
 
 TARGET = Path(__file__).parents[1] / "agentctl" / "cli" / "help.txt"
 

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-KEPT = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "PYTHONPATH", "PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST", "COVERAGE_RUN")
+KEPT = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "PYTEST_XDIST_WORKER",
+    "PYTEST_CURRENT_TEST",
+    "COVERAGE_RUN",
+)
 
 
 @pytest.fixture(autouse=True)

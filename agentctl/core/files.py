@@ -194,8 +194,12 @@ def sync_folder(directory: int) -> None:
 def remove_strays(directory: int) -> int:
     """Deletes temp files that killed runs left in a held folder. Returns how many."""
     removed = 0
-    with os.scandir(directory) as entries:
-        names = [entry.name for entry in entries if entry.name.startswith(_TEMP_PREFIX)]
+    own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)  # with its own position
+    try:
+        with os.scandir(own) as entries:
+            names = [entry.name for entry in entries if entry.name.startswith(_TEMP_PREFIX)]
+    finally:
+        os.close(own)
     for name in names:
         if name.endswith(_TEMP_SUFFIX) and _is_stray(name, directory):
             with suppress(OSError):

@@ -184,10 +184,6 @@ class Watcher:
         self.losses = 0
         """How often it was killed by somebody else."""
 
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
-
     def start(self) -> None:
         """Takes 1 ms; the process is ready about 15 ms later, and whatever is launched before that waits for it."""
         self._started()
@@ -233,7 +229,8 @@ class Watcher:
         self._socket.close()
         self._socket = None
         with suppress(TimeoutExpired):
-            self._process.wait(CLOSE_S)
+            if self._process.wait(CLOSE_S) < 0:
+                self.losses += 1
 
     def _hand_over(self, fds: list[int]) -> None:
         from socket import send_fds
@@ -241,9 +238,18 @@ class Watcher:
         try:
             send_fds(self._started(), [b"+"], fds)
         except (BrokenPipeError, ConnectionResetError):
-            self.losses += 1
             self.close()
             send_fds(self._started(), [b"+"], fds)
+
+
+def kill_adopted() -> None:
+    """Kills the children of this process that it did not start: daemons of a command that killed its watchers first.
+
+    Only for a process that adopts orphans and whose own children have all ended.
+    """
+    from agentctl.core.watcher import kill_strays
+
+    kill_strays(set())
 
 
 def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:

@@ -30,7 +30,7 @@ import time
 from agentctl.core.prctl import SET_CHILD_SUBREAPER, SET_DUMPABLE, drop_capabilities, prctl
 
 TERMINATE = b"T"
-"""SIGTERM to the group, up to GRACE_S to end, then SIGKILL to all."""
+"""SIGTERM to the tree, up to GRACE_S to end, then SIGKILL."""
 KILL = b"K"
 GRACE_S = 1.0
 KILL_S = 1.0
@@ -52,7 +52,7 @@ def main() -> None:
         prctl(SET_CHILD_SUBREAPER, 1)
         drop_capabilities()
         run = _socket.socket(fileno=os.dup(0))
-        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         _serve(run)
     finally:
         os._exit(0)
@@ -67,34 +67,41 @@ def _serve(run: _socket.socket) -> None:
         ready = poller.poll(TICK_MS if -1 in keepers.values() else None)
         if any(fd == run.fileno() for fd, _ in ready):
             fds = _receive(run)
-            if fds:
-                pid = _fork_keeper(run, keepers, fds)
-                keepers[pid] = _watch(pid, poller)
-            else:
+            if fds is None:
                 is_open = False
                 poller.unregister(run.fileno())
+            elif (pid := _fork_keeper(run, keepers, fds)) > 0:
+                keepers[pid] = _watch(pid, poller)
         ended = [pid for pid in keepers if _reap(pid) is not None]
         for pid in ended:
             _unwatch(keepers.pop(pid), poller)
         if ended:
-            _kill_strays(set(keepers))
-    _kill_strays(set())
+            kill_strays(set(keepers))
+    kill_strays(set())
 
 
-def _receive(run: _socket.socket) -> list[int]:
-    """The descriptors of one command: its stdout, its stderr and the socket of its keeper. Empty at the end."""
+def _receive(run: _socket.socket) -> list[int] | None:
+    """The descriptors of one command: its stdout, its stderr and the socket of its keeper; fewer when this process
+    may not have more of them. None at the end."""
     try:
         data, ancillary, _, _ = run.recvmsg(1, _socket.CMSG_SPACE(12))
     except OSError:
-        return []
-    fds = [int.from_bytes(item[at : at + 4], sys.byteorder) for *_, item in ancillary for at in (0, 4, 8)]
+        return None
+    fds = [
+        int.from_bytes(item[at : at + 4], sys.byteorder) for *_, item in ancillary for at in range(0, len(item) - 3, 4)
+    ]
     for fd in fds:
         os.set_inheritable(fd, False)
-    return fds if data else []
+    return fds if data else None
 
 
 def _fork_keeper(run: _socket.socket, keepers: dict[int, int], fds: list[int]) -> int:
-    pid = os.fork()
+    """Its pid, or -1 when there cannot be one; the run sees its socket close."""
+    try:
+        pid = os.fork() if len(fds) == 3 else -1
+    except OSError as error:
+        os.write(fds[2], b"failed %d process\n" % (error.errno or 0))
+        pid = -1
     if pid == 0:
         try:
             run.close()
@@ -110,8 +117,8 @@ def _fork_keeper(run: _socket.socket, keepers: dict[int, int], fds: list[int]) -
     return pid
 
 
-def _kill_strays(keepers: set[int]) -> None:
-    """A keeper that was killed by its own command leaves its tree to the watcher."""
+def kill_strays(keepers: set[int]) -> None:
+    """Kills and reaps all other children: a keeper that was killed by its own command leaves its tree to us."""
     deadline = time.monotonic() + KILL_S
     while strays := [pid for pid in children() if pid not in keepers and _reap(pid) is None]:
         for pid in strays:
@@ -184,14 +191,14 @@ class _Keeper:
 
     def _end(self, is_gentle: bool) -> None:
         if is_gentle:
-            _signal(os.killpg, self.leader, SIGTERM)
+            self._signal_all(SIGTERM)
             deadline = time.monotonic() + GRACE_S
             while not self._is_gone() and time.monotonic() < deadline:
                 if self._is_ordered(TICK_MS):
                     break
         deadline = time.monotonic() + KILL_S
         while not self._is_gone() and time.monotonic() < deadline:
-            self._kill()
+            self._signal_all(SIGKILL)
             time.sleep(0.001)
         left = len(self._others()) + (self.status is None)
         if self.status is not None:
@@ -201,10 +208,11 @@ class _Keeper:
     def _is_ordered(self, timeout_ms: int) -> bool:
         return any(fd == self.control.fileno() for fd, _ in self.poller.poll(timeout_ms))
 
-    def _kill(self) -> None:
-        _signal(os.killpg, self.leader, SIGKILL)
+    def _signal_all(self, number: int) -> None:
+        """To the group, and to the daemons that have left it and lost their parent."""
+        _signal(os.killpg, self.leader, number)
         for pid in self._others():
-            _signal(os.kill, pid, SIGKILL)
+            _signal(os.kill, pid, number)
 
     def _is_gone(self) -> bool:
         self._reap_others()

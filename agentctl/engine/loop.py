@@ -6,7 +6,7 @@ are in budget.py; what the model should see each step is a Section. None of them
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from agentctl.core.events import MessageText
 from agentctl.core.ports import Appended, Item
@@ -17,7 +17,7 @@ from agentctl.engine.receive import Answer
 from agentctl.engine.repair import INTERRUPTED, answer, open_calls
 
 
-async def run_turn(parts: Parts, history: list[Message]) -> AsyncIterator[Item]:
+async def run_turn(parts: Parts, history: list[Message]) -> AsyncGenerator[Item, None]:
     """Goes on from `history`, whose last message is the user's, and appends to it what happens.
 
     Yields public events, and Appended before anything acts on a message. Ends when the model answers without calls;

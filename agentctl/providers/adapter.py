@@ -47,6 +47,8 @@ class Healing(Record):
     """Use the other one of max_tokens and max_completion_tokens."""
     drops_reasoning: bool = False
     """Send no reasoning of earlier messages, and no thinking where the service then demands it."""
+    swaps_thinking: bool = False
+    """Anthropic: adaptive thinking where a budget was sent, a budget where adaptive was."""
     strips_item_ids: bool = False
     """Responses: no item ids and no reasoning items; content inline."""
     drops_stream_options: bool = False

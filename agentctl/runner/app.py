@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentctl.config.agents import AGENTS
@@ -15,6 +15,7 @@ from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, Sa
 from agentctl.core.ports import Clock, Provider, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
+from agentctl.core.toolkit import Implementation
 from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
 from agentctl.engine.budget import Budget, Limits
 from agentctl.engine.context import Context
@@ -26,7 +27,7 @@ from agentctl.providers.adapter import Endpoint
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
 from agentctl.runner.policies import load_run_policy
-from agentctl.sandbox.environment import child_environment, find_secrets
+from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
 from agentctl.sandbox.levels import report
 from agentctl.sandbox.process import ProcessRunner
 from agentctl.state.journal import Journal, SavedSession
@@ -96,9 +97,18 @@ class Assembly:
 
 
 async def assemble(
-    options: Options, *, env: Mapping[str, str], cwd: Path, clock: Clock, is_demo: bool = False
+    options: Options,
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    clock: Clock,
+    hardening: Sequence[str] = (),
+    is_demo: bool = False,
 ) -> Assembly:
-    """Reads the settings, decides what is trusted, and makes every part. Raises what ends a run before it starts."""
+    """Reads the settings, decides what is trusted, and makes every part. Raises what ends a run before it starts.
+
+    `hardening` is what could not be done to protect this process, see sandbox/levels.py.
+    """
     settings = resolve(options, env=env, cwd=cwd)
     secrets, named = find_secrets(env, settings.secret_env)
     redactor = Redactor(secrets)
@@ -110,7 +120,7 @@ async def assemble(
     workspace = Workspace(settings.root, add_dirs=[Path(folder) for folder in settings.add_dir])
     outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=settings.ephemeral, redactor=redactor)
     reader = WorkspaceReader(settings.root, settings.trust)
-    policy = load_run_policy(settings, reader, env=env)
+    policy = load_run_policy(settings, reader)
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
     live = LiveEvents()
     todos = TodoList(saved.todos if saved else ())
@@ -137,7 +147,7 @@ async def assemble(
         clock=clock,
     )
     journal, unsaved = _journal(settings, sessions, session, saved, model, policy, clock, redactor)
-    problems = (*settings.problems, *named, *policy.problems, *inputs.problems, *unsaved)
+    problems = (*settings.problems, *named, *reader.problems, *policy.problems, *inputs.problems, *unsaved)
     return Assembly(
         settings=settings,
         parts=parts,
@@ -146,7 +156,7 @@ async def assemble(
         redactor=redactor,
         todos=todos,
         turns=inputs.turns,
-        init=_init(settings, model, tools, policy, runner, inputs, tuple(problems)),
+        init=_init(settings, model, tools, policy, hardening, inputs, tuple(problems)),
         session=session,
         saved=saved,
         journal=journal,
@@ -227,7 +237,7 @@ def _tools(
 ) -> dict[str, Tool]:
     """The tools that are offered, in wire order."""
 
-    def todo_write() -> object:
+    def todo_write() -> Implementation:
         from agentctl.state.todo_tool import TodoWrite  # pydantic comes with the first call
 
         return TodoWrite(todos, live.emit)
@@ -239,7 +249,8 @@ def _tools(
         emit=live.emit,
         may_read=policy.may_read,
         redactor=redactor,
-        tool_timeout_s=settings.tool_timeout,
+        shell=shell_argv()[0],
+        default_timeout_s=settings.tool_timeout,
         extra={"todo_write": todo_write},
     )
     return {name: made[name] for name in settings.tools}
@@ -290,7 +301,7 @@ def _init(
     model: ModelInfo,
     tools: Mapping[str, Tool],
     policy: PolicyEngine,
-    runner: ProcessRunner,
+    hardening: Sequence[str],
     inputs: Inputs,
     problems: tuple[Problem, ...],
 ) -> Init:
@@ -306,7 +317,7 @@ def _init(
         skills=(),
         mcp=(),
         policy=PolicyUsed(digest=policy.digest, sources=policy.source_names, yolo=settings.yolo),
-        sandbox=SandboxUsed(**report()),
+        sandbox=SandboxUsed(**report(hardening)),
         limits=_shown_limits(settings),
         injection="lean",
         stdin=inputs.stdin,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentctl.config.settings import Settings
 from agentctl.core.types import JsonObject
-from agentctl.policy.shell_ast import find_shfmt
+from agentctl.policy.shfmt import find_shfmt
 from agentctl.providers.presets import ANY_VENDOR_KEY, PRESETS
 from agentctl.sandbox.levels import report
 from agentctl.version import __version__

@@ -34,7 +34,7 @@ def explain_line(settings: Settings, engine: PolicyEngine, tool: str, arguments:
     """`{verdict, runs, rule, source, reason, allow_with, losing[]}` for one call."""
     made = catalogue_tools().get(tool)
     if made is None:
-        decision = engine.decide_unknown(tool, arguments)
+        decision = engine.decide_by_name(tool)
     else:
         try:
             decision = engine.decide(made.spec, made.parse(arguments))

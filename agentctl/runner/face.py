@@ -44,7 +44,7 @@ def events(options: Options) -> Iterator[Stamped]:
                 yield stamped
         finally:
             with suppress(RuntimeError):  # already at its end
-                runner.run(stream.aclose())  # type: ignore[attr-defined]  # an async generator
+                runner.run(stream.aclose())
 
 
 def run(options: Options) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from agentctl.config.options import Options
 from agentctl.core.codec import encode_event
 from agentctl.core.endings import ENDINGS
 from agentctl.core.errors import AgentctlError, Cancelled, LimitReached, ProviderError, exit_code_of
-from agentctl.core.events import Done, ErrorEvent, Event, ReasoningDelta, Stamped, TextDelta, TurnEnd
+from agentctl.core.events import Done, ErrorEvent, Event, ReasoningDelta, Stamped, TextDelta, Todos, ToolCalled, TurnEnd
 from agentctl.core.ports import Appended, Clock, Item, Spent
+from agentctl.core.redact import Redactor
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
 from agentctl.runner.account import Account
@@ -23,34 +24,37 @@ from agentctl.runner.failure import startup_init
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Stop, stop_after
+from agentctl.sandbox.levels import harden_self
 
 READER_CHECK_S = 0.5
-
-
-class NoSecrets:
-    """The redactor of a run that failed before it knew its secrets; such a run has read nothing."""
-
-    def text(self, text: str) -> str:
-        return text
 
 
 class Run:
     """One run: its events in order, first `init`, last `done`, on every path."""
 
     def __init__(
-        self, options: Options, *, env: Mapping[str, str], cwd: Path, clock: Clock, stop: Stop, is_demo: bool = False
+        self,
+        options: Options,
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        clock: Clock,
+        stop: Stop,
+        hardening: Sequence[str] = (),
+        is_demo: bool = False,
     ) -> None:
         self._options = options
         self._env = env
         self._cwd = cwd
         self._clock = clock
         self._stop = stop
+        self._hardening = hardening
         self._is_demo = is_demo
         self._started = clock.monotonic()
         self._account = Account()
         self._assembly: Assembly | None = None
         self._turn = 0
-        self.stamper = Stamper(session=None, clock=clock, redactor=None, position=self._position)
+        self.stamper = Stamper(session=None, clock=clock, redactor=Redactor({}), position=self._position)
         self.done: Done | None = None
 
     def interrupt(self) -> None:
@@ -58,7 +62,7 @@ class Run:
         if self._assembly is not None:
             self._assembly.runner.interrupt()
 
-    async def events(self) -> AsyncIterator[Stamped]:
+    async def events(self) -> AsyncGenerator[Stamped, None]:
         """Everything the run says. The turn goes on only when the next item is asked for."""
         error: AgentctlError | None = None
         try:
@@ -84,10 +88,15 @@ class Run:
 
     # --- begin --------------------------------------------------------------------------------------------------
 
-    async def _begin(self) -> AsyncIterator[Stamped]:
+    async def _begin(self) -> AsyncGenerator[Stamped, None]:
         try:
             self._assembly = await assemble(
-                self._options, env=self._env, cwd=self._cwd, clock=self._clock, is_demo=self._is_demo
+                self._options,
+                env=self._env,
+                cwd=self._cwd,
+                clock=self._clock,
+                hardening=self._hardening,
+                is_demo=self._is_demo,
             )
         except (AgentctlError, asyncio.CancelledError):
             for stamped in self.stamper.stamp(startup_init(str(self._cwd))):
@@ -109,7 +118,7 @@ class Run:
 
     # --- turns --------------------------------------------------------------------------------------------------
 
-    async def _turns(self) -> AsyncIterator[Item]:
+    async def _turns(self) -> AsyncGenerator[Item, None]:
         assembly = self._assembly
         assert assembly is not None
         for number, prompt in enumerate(assembly.turns, start=1):
@@ -118,7 +127,7 @@ class Run:
             assembly.history.append(prompt)
             if assembly.journal:
                 assembly.journal.turn(assembly.earlier_turns + number, prompt)
-            async with aclosing(run_turn(assembly.parts, assembly.history)) as turn:  # type: ignore[type-var]
+            async with aclosing(run_turn(assembly.parts, assembly.history)) as turn:
                 async for item in turn:
                     yield item
             if number < len(assembly.turns):
@@ -141,9 +150,9 @@ class Run:
         if isinstance(item, (TextDelta, ReasoningDelta)) and assembly.settings.no_stream:
             return
         self._account.note(item)
-        if item.type == "todos" and assembly.journal:
-            assembly.journal.todos(self._account.todos)
-        if item.type == "tool-call":
+        if isinstance(item, Todos) and assembly.journal:
+            assembly.journal.todos(item.items)
+        if isinstance(item, ToolCalled):
             assembly.changes.before_call(item)
         yield from self.stamper.stamp(item)
 
@@ -240,7 +249,7 @@ class DeniedAtEnd(AgentctlError):
 
 
 def _error_event(error: AgentctlError) -> Event:
-    is_provider = isinstance(error, ProviderError)
+    provider = error if isinstance(error, ProviderError) else None
     message = error.message
     cause = error.__cause__
     if cause is not None and type(error) is AgentctlError:
@@ -249,8 +258,8 @@ def _error_event(error: AgentctlError) -> Event:
         kind=error.kind,
         message=message,
         hint=error.hint,
-        retryable=is_provider and error.retryable,
-        status=error.status if is_provider else None,
+        retryable=provider is not None and provider.retryable,
+        status=provider.status if provider else None,
     )
 
 
@@ -263,12 +272,20 @@ def run(options: Options, *, is_demo: bool = False) -> int:
 async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
     stop = Stop()
     env = dict(os.environ)
-    run = Run(options, env=env, cwd=Path.cwd(), clock=SystemClock(), stop=stop, is_demo=is_demo)
+    run = Run(
+        options,
+        env=env,
+        cwd=Path.cwd(),
+        clock=SystemClock(),
+        stop=stop,
+        hardening=harden_self(),
+        is_demo=is_demo,
+    )
     show = Show(options, env, run.stamper)
     stop.bind(lambda error: show.give_up(run.last_word(error), run.done))
     early.hand_over(stop, run.interrupt)
     watch = asyncio.create_task(_watch_reader(show, stop))
-    async with aclosing(run.events()) as events:  # type: ignore[type-var]
+    async with aclosing(run.events()) as events:
         async for stamped in events:
             show.stamper = run.stamper
             try:

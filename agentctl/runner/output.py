@@ -144,9 +144,10 @@ def report_verb_failure(error: AgentctlError, *, is_json: bool) -> int:
 
 
 def _explain(error: AgentctlError) -> int:
-    for line in describe(error):
+    code = exit_code_of(error)
+    for line in describe(error) if code != READER_GONE else ():
         say(line)
-    return exit_code_of(error)
+    return code
 
 
 def wants_json(argv: Sequence[str]) -> str | None:

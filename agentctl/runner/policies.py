@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 
 from agentctl.config.settings import Settings
 from agentctl.config.trust import MAX_BYTES, WorkspaceReader
 from agentctl.core.errors import PolicyError
 from agentctl.core.files import read_limited
-from agentctl.core.types import Problem
-from agentctl.policy.engine import PolicyEngine, load_policy
+from agentctl.policy.engine import PolicyEngine
+from agentctl.policy.loading import load_policy
+from agentctl.policy.shfmt import ShfmtParser, find_shfmt
 from agentctl.policy.sources import PolicySource
 
 ADMIN_FOLDER = Path("/etc/agentctl")
 PROJECT_POLICY = ".agentctl/policy.toml"
 
 
-def load_run_policy(settings: Settings, reader: WorkspaceReader, *, env: Mapping[str, str]) -> PolicyEngine:
+def load_run_policy(settings: Settings, reader: WorkspaceReader) -> PolicyEngine:
     """The policy of a run from all its sources: a set, whose order means nothing. Raises PolicyError."""
-    sources = [
-        *_named(settings, reader),
-        *_admin(),
-        *_project(settings, reader),
-        *_user(settings),
-    ]
+    sources = [*_named(settings, reader), *_admin(), *_project(settings, reader), *_user(settings)]
+    shfmt = find_shfmt(settings.root)
     return load_policy(
         sources,
         allow=[str(given.value) for given in settings.allow],
         deny=[str(given.value) for given in settings.deny],
         is_yolo=settings.yolo,
         root=settings.root,
+        shell=ShfmtParser(shfmt) if shfmt else None,
         extra_roots=[Path(folder) for folder in settings.add_dir],
-        problems=reader.problems,
         protected=(settings.homes.config, settings.homes.state, Path(__file__).resolve().parents[1]),
-        env=env,
     )
 
 
@@ -111,17 +106,3 @@ def _decode(data: bytes, name: str) -> str:
 def _shown(path: Path, settings: Settings) -> str:
     """Short names in messages: relative where the file lies below the workspace."""
     return str(path.relative_to(settings.root)) if path.is_relative_to(settings.root) else str(path)
-
-
-def untrusted_problems(sources: list[PolicySource]) -> tuple[Problem, ...]:
-    """One for each source of which only the refusals count."""
-    return tuple(
-        Problem(
-            code="policy-untrusted",
-            what=source.name,
-            why="only its refusals count, because it is not trusted",
-            fix="Use --trust workspace if the checkout is yours.",
-        )
-        for source in sources
-        if not source.is_trusted
-    )

@@ -238,4 +238,4 @@ def _policy(options: Options) -> Any:
 
     settings = _settings(options)
     reader = WorkspaceReader(settings.root, settings.trust)
-    return load_run_policy(settings, reader, env=dict(os.environ))
+    return load_run_policy(settings, reader)

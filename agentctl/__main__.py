@@ -1,0 +1,5 @@
+"""`python -m agentctl`."""
+
+from agentctl.cli.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,228 @@
+"""The verbs as one table: words, flags, help. Each is one function of runner/verbs.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agentctl.cli.words import asked_for, named
+from agentctl.config.options import from_flags
+from agentctl.config.table import MODEL, OPTIONS, PROMPT, SAFETY, Option
+from agentctl.core.errors import UsageError
+from agentctl.core.record import Record
+from agentctl.core.text import did_you_mean, nearest
+
+
+class Verb(Record):
+    words: tuple[str, ...]
+    function: str
+    """Name in runner/verbs.py."""
+    help: str
+    flags: tuple[Option, ...]
+    arguments: tuple[str, ...] = ()
+    """Names of the words behind the verb."""
+    optional: int = 0
+    """How many of the last arguments may be left out."""
+    choices: tuple[str, ...] = ()
+    """Valid values of the first argument, when it is one of a list."""
+    example: str = ""
+
+
+def _flags(where: Callable[[Option], bool]) -> tuple[Option, ...]:
+    return tuple(option for option in OPTIONS if where(option))
+
+
+_FORM = frozenset({"json", "quiet", "debug"})
+_SHOWN = _flags(lambda option: option.name in _FORM)
+_PLACED = _flags(lambda option: option.name in _FORM or option.name in ("directory", "project", "trust"))
+_SETTINGS = _flags(lambda option: not option.is_once or option.name == "directory")
+_RUN = _flags(lambda option: option.group != PROMPT and option.name != "continue_")
+_POLICY = _flags(
+    lambda option: (
+        option.name in _FORM
+        or (option.group == SAFETY and option.name not in ("fail_on", "pass_env", "secret_env"))
+        or option.name in ("directory", "add_dir", "isolated")
+    )
+)
+_MODELS = _flags(
+    lambda option: option.name in _FORM or option.group == MODEL or option.name in ("directory", "isolated")
+)
+
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        words=("demo",),
+        function="demo",
+        help="a scripted run on this folder: no key, no network",
+        flags=_RUN,
+        example="agentctl demo --json",
+    ),
+    Verb(
+        words=("sessions", "list"),
+        function="sessions_list",
+        help="saved sessions of this folder",
+        flags=_PLACED,
+        example="agentctl sessions list --json",
+    ),
+    Verb(
+        words=("policy", "check"),
+        function="policy_check",
+        help="load the policy and run its examples",
+        flags=_POLICY,
+        example="agentctl policy check --policy ci/policy.toml",
+    ),
+    Verb(
+        words=("policy", "explain"),
+        function="policy_explain",
+        help="what a call would be told, and by which rule",
+        flags=_POLICY,
+        arguments=("tool", "input"),
+        optional=1,
+        example='agentctl policy explain bash \'{"command": "git push"}\'',
+    ),
+    Verb(
+        words=("tools",),
+        function="tools",
+        help="the tools that a run would offer",
+        flags=_SETTINGS,
+        example="agentctl tools --tools core",
+    ),
+    Verb(
+        words=("models",),
+        function="models",
+        help="known models with window and price",
+        flags=_MODELS,
+        example="agentctl models --json",
+    ),
+    Verb(
+        words=("agents",),
+        function="agents",
+        help="the agents: steps, thinking, tools",
+        flags=_SHOWN,
+        example="agentctl agents",
+    ),
+    Verb(
+        words=("config", "show"),
+        function="config_show",
+        help="every setting and where it comes from",
+        flags=_SETTINGS,
+        example="agentctl config show --agent deep",
+    ),
+    Verb(
+        words=("schema",),
+        function="schema",
+        help="JSON Schema of events, of done or of config",
+        flags=_SHOWN,
+        arguments=("which",),
+        choices=("events", "done", "config"),
+        example="agentctl schema events",
+    ),
+    Verb(
+        words=("doctor",),
+        function="doctor",
+        help="what works here, what does not, and what mends it",
+        flags=_SETTINGS,
+        example="agentctl doctor",
+    ),
+)
+
+
+def prepare_verb(words: list[str]) -> Callable[[], int]:
+    """The verb that the words name, ready to call. Raises UsageError for a word or flag that there is not."""
+    found = [verb for verb in VERBS if verb.words[0] == words[0]]
+    if not found:
+        raise _unknown_verb(words[0])
+    verb = found[0] if len(found[0].words) == 1 else _inner(found, words)
+    if verb is None:
+        return lambda: _show_group(found)
+    given = words[len(verb.words) :]
+    asked = asked_for(given, {flag: option for option in verb.flags for flag in option.flags})
+    return (lambda: _show_verb(verb)) if asked in ("--help", "-h") else _parsed(verb, given)
+
+
+def _parsed(verb: Verb, given: list[str]) -> Callable[[], int]:
+    from agentctl.cli.command import EXTRA, make_command, parse  # typer: only once the verb is known
+
+    said = parse(make_command(named(given, verb.flags), verb.arguments), given, verb.flags)
+    extra = said.pop(EXTRA)
+    arguments = {name: said.pop(name) for name in verb.arguments}
+    _check_arguments(verb, arguments, extra)
+    options = from_flags(said)
+    from agentctl.runner import verbs
+
+    function: Callable[..., int] = getattr(verbs, verb.function)
+    return lambda: function(options, **arguments)
+
+
+def _check_arguments(verb: Verb, arguments: dict[str, str | None], extra: Sequence[str] | None) -> None:
+    name = " ".join(verb.words)
+    if extra:
+        raise UsageError(f"agentctl {name}: {extra[0]!r} is one word too many.", hint=f"agentctl {name} --help")
+    needed = verb.arguments[: len(verb.arguments) - verb.optional]
+    for argument in needed:
+        if not arguments[argument]:
+            valid = f"{', '.join(verb.choices)}" if verb.choices else f"for example: {verb.example}"
+            raise UsageError(
+                f"agentctl {name} needs {argument.upper()}.", hint=f"One of {valid}." if verb.choices else valid
+            )
+    if verb.choices:
+        word = str(arguments[verb.arguments[0]])
+        if word not in verb.choices:
+            raise UsageError(
+                f"agentctl {name}: {word!r} is not one of {', '.join(verb.choices)}.",
+                hint=did_you_mean(word, verb.choices),
+            )
+
+
+def _inner(found: Sequence[Verb], words: Sequence[str]) -> Verb | None:
+    """The verb of a group, such as `list` of `sessions`; None when help was asked for instead."""
+    valid = [verb.words[1] for verb in found]
+    word = words[1] if len(words) > 1 else ""
+    if word in ("--help", "-h"):
+        return None
+    if word not in valid:
+        said = f"{word!r} is not one of {', '.join(valid)}" if word else f"needs {' or '.join(valid)}"
+        raise UsageError(
+            f"agentctl {words[0]}: {said}.",
+            hint=did_you_mean(word, valid) if word else f"agentctl {words[0]} {valid[0]}",
+        )
+    return next(verb for verb in found if verb.words[1] == word)
+
+
+def _unknown_verb(word: str) -> UsageError:
+    names = list(dict.fromkeys(verb.words[0] for verb in VERBS))
+    near = nearest(word, names)
+    if " " in word or near is None:
+        return UsageError(f"{word!r} is not a verb.", hint=f"A prompt goes behind -p: agentctl -p {word!r}")
+    return UsageError(f"{word!r} is not a verb.", hint=f"Did you mean {near!r}?")
+
+
+def _show_verb(verb: Verb) -> int:
+    from agentctl.cli.command import Page, help_text, make_command
+    from agentctl.cli.fast import write
+
+    said = " ".join((*verb.words, *_usage_words(verb)))
+    page = Page(usage=(f"agentctl {said} [FLAGS]",), about=f"{verb.help}.".capitalize(), examples=(verb.example,))
+    return write(help_text(make_command(verb.flags, page=page)).encode())
+
+
+def _show_group(found: Sequence[Verb]) -> int:
+    from agentctl.cli.fast import write
+
+    rows = "".join(f"  agentctl {name:<32} {help}\n" for name, help in _rows(found))
+    return write(f"Usage: agentctl {found[0].words[0]} VERB [FLAGS]\n\n{rows}".encode())
+
+
+def verb_rows() -> tuple[tuple[str, str], ...]:
+    """For the main help page."""
+    return _rows(VERBS)
+
+
+def _rows(verbs: Sequence[Verb]) -> tuple[tuple[str, str], ...]:
+    return tuple((" ".join((*verb.words, *_usage_words(verb))), verb.help) for verb in verbs)
+
+
+def _usage_words(verb: Verb) -> tuple[str, ...]:
+    first_optional = len(verb.arguments) - verb.optional
+    words = [
+        name.upper() if place < first_optional else f"[{name.upper()}]" for place, name in enumerate(verb.arguments)
+    ]
+    return ("|".join(verb.choices), *words[1:]) if verb.choices else tuple(words)

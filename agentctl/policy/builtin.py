@@ -1,0 +1,22 @@
+"""The rules that are always there: reading is allowed, files with secrets are not read, state tools are allowed."""
+
+from __future__ import annotations
+
+from agentctl.policy.guards import SECRET_EXCLUDED, SECRET_PATTERNS
+from agentctl.policy.patterns import path_pattern
+from agentctl.policy.rules import Rule
+
+SOURCE = "built-in"
+BUILTIN_RULES: tuple[Rule, ...] = (
+    Rule(id="builtin:read", source=SOURCE, tools=("@read",), decision="allow", is_inside_only=True),
+    Rule(
+        id="builtin:secrets",
+        source=SOURCE,
+        tools=("@read", "@exec"),
+        decision="deny",
+        path=tuple(path_pattern(text) for text in SECRET_PATTERNS),
+        path_except=tuple(path_pattern(text) for text in SECRET_EXCLUDED),
+        reason="Files of this kind hold keys. Go on without their contents; `.env.example` may be read.",
+    ),
+    Rule(id="builtin:state", source=SOURCE, tools=("@state",), decision="allow"),
+)

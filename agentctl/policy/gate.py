@@ -1,0 +1,25 @@
+"""What is refused before any parser sees a line: characters that parsers and bash read differently, and size."""
+
+from __future__ import annotations
+
+import re
+
+from agentctl.policy.syntax import Unreadable
+
+MAX_BYTES = 65_536
+
+_REFUSED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+def gate(line: str) -> None:
+    """Refuses what parsers and bash read differently, before any parser sees it. Raises Unreadable."""
+    found = _REFUSED.search(line)
+    if found:
+        raise Unreadable(f"it holds the character U+{ord(found.group()):04X} at {found.start()}; send it without")
+    if not line.strip():
+        raise Unreadable("it is empty; send a command")
+    if len(line.encode()) > MAX_BYTES:
+        raise Unreadable(f"it is longer than {MAX_BYTES:,} bytes; put the text into a file and run that")

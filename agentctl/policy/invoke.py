@@ -1,0 +1,241 @@
+"""One command with its words known: unwrapped, its shell text judged, its code, guards and files found."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+from agentctl.policy import guards
+from agentctl.policy.carriers import SHELLS, dangerous_assignment, find_code, script_from_input
+from agentctl.policy.code import Code
+from agentctl.policy.findings import Collector, Invocation, shown
+from agentctl.policy.programs import FileWord, file_words
+from agentctl.policy.shell_state import ShellState
+from agentctl.policy.shfmt import MAX_COMMANDS
+from agentctl.policy.syntax import Unreadable
+from agentctl.policy.words import UNKNOWN, Form
+from agentctl.policy.wrappers import WRAPPERS, WrapperFault, runner_tail, unwrap
+
+Words = tuple[Form, ...]
+
+_TRUSTED_FOLDERS = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
+"""A program named with one of these folders is the program of that name; any other path is a file of its own."""
+_SHELL_WORDS = frozenset({
+    "--login", "--norc", "--noprofile", "--posix", "--noediting", "--restricted", "--verbose", "--version", "--help",
+})  # fmt: skip
+_MAX_TAILS = 8
+
+
+class TextJudge(Protocol):
+    def __call__(self, text: str, *, is_portable_only: bool = False) -> None:
+        """Parses shell text and walks it in the current state."""
+        ...
+
+
+class Invoker:
+    """Judges commands one by one. `judge_text` leads back into the walk for shell text."""
+
+    def __init__(self, found: Collector, state: ShellState, judge_text: TextJudge) -> None:
+        self._found = found
+        self._state = state
+        self._judge_text = judge_text
+        self._count = 0
+
+    def invoke(self, words: Words, codes: tuple[Code, ...] = (), *, is_direct: bool = True) -> None:
+        """`codes` are what its assignments carry; `is_direct` is false behind a wrapper, where no function counts."""
+        program = words[0]
+        if not program.is_static or not program.text or not program.text.isascii():
+            self._fault(f"its program {program.shown[:60]!r} is not known before it runs; write the name out")
+            return
+        self._count += 1
+        if self._count > MAX_COMMANDS:
+            raise Unreadable(f"it holds more than {MAX_COMMANDS} commands; send it in smaller pieces")
+        folder, _, last = os.path.normpath(program.text).rpartition("/")
+        is_local = "/" in program.text and folder not in _TRUSTED_FOLDERS
+        name = last if "/" in program.text and not is_local else program.text
+        words = (program if is_local else Form(text=name), *words[1:])
+        if is_direct and name in self._state.functions:
+            self._record(Invocation(words=words, code=codes, is_covered=not codes))
+        elif is_local:
+            self._plain(words, codes, seen=(Form(text=last), *words[1:]))
+        elif name in WRAPPERS:
+            self._wrapper(name, words, codes)
+        elif name in SHELLS:
+            self._shell(name, words, codes)
+        elif name in ("eval", "trap"):
+            self._eval(name, words, codes)
+        else:
+            self._plain(words, codes)
+
+    # --- programs
+
+    def _plain(self, words: Words, codes: tuple[Code, ...], seen: Words | None = None) -> None:
+        """A program that is judged by its own words. `seen` is how refusals read them when that differs."""
+        read = seen or words
+        found = find_code(read)
+        views = ((read,) if seen else ()) + _views(read)
+        self._record(Invocation(words=words, views=views, code=(*codes, found) if found else codes))
+        self._guard(read)
+        if read[0].text == "find":
+            self._find(read)
+        elif read[0].text in ("cd", "pushd", "popd"):
+            self._state.move(read)
+        self._tails(read)
+        for item in file_words(read):
+            self._state.file(item, words)
+
+    def _guard(self, words: Words) -> None:
+        row = guards.command_guard(words, self._state.input)
+        if row:
+            self._found.trip(row, shown(words))
+
+    def _tails(self, words: Words) -> None:
+        """Programs that run a command somewhere in their arguments: refusals see every reading of it."""
+        skip = runner_tail([word.text for word in words])
+        for at in range(skip, min(len(words), skip + _MAX_TAILS)) if skip else ():
+            tail = words[at:]
+            if tail[0].is_static and tail[0].text[:1] not in ("", "-"):
+                self._record(Invocation(words=tail, is_covered=True, views=_views(tail)))
+                self._guard(tail)
+
+    def _find(self, words: Words) -> None:
+        at = 1
+        while at < len(words):
+            if words[at].text not in ("-exec", "-execdir", "-ok", "-okdir"):
+                at += 1
+                continue
+            end = at + 1
+            while end < len(words) and not _ends_exec(words, end):
+                end += 1
+            self._exec(words[at + 1 : end])
+            at = end + 1
+
+    def _exec(self, words: Words) -> None:
+        """The command of `find -exec`: the files it reads lie below the start folders, which are judged already."""
+        if not words or "{}" in words[0].text:
+            self._fault("find runs a program that is not known before it runs; write the name out")
+            return
+        if any(not word.is_static for word in words):
+            self._found.code(Code(what="find -exec runs words that are not known before it runs"))
+        filled = tuple(Form(text=word.text.replace("{}", UNKNOWN), is_many=word.is_many) for word in words)
+        with self._state.fed():
+            self.invoke(filled, is_direct=False)
+
+    # --- wrappers and shells
+
+    def _wrapper(self, name: str, words: Words, codes: tuple[Code, ...]) -> None:
+        try:
+            inner = unwrap(name, words)
+        except WrapperFault as fault:
+            self._record(Invocation(words=words, code=codes, is_covered=True))
+            self._fault(f"{fault}; send the inner command itself")
+            return
+        runs_other = bool(inner.words or inner.code)
+        is_covered = runs_other and not WRAPPERS[name].is_privileged
+        own = () if is_covered else codes
+        self._record(Invocation(words=words, views=_views(words), is_covered=is_covered, code=own))
+        found = [dangerous_assignment(key, value) for key, value in inner.assignments]
+        codes += tuple(code for code in found if code)
+        kept = self._state.folders
+        if inner.chdir is not None:
+            self._state.enter(inner.chdir)
+            self._state.folders, self._state.entered = self._state.entered, None
+        if inner.code is not None:
+            self._inner_text(inner.code, name)
+        elif inner.words:
+            with self._state.fed(WRAPPERS[name].appends):
+                self.invoke(inner.words, codes, is_direct=False)
+        self._state.folders = kept
+
+    def _shell(self, name: str, words: Words, codes: tuple[Code, ...]) -> None:
+        """sh and bash: `-c` text is judged, a script file is a program like any other, stdin is code."""
+        rest = list(words[1:])
+        has_text = False
+        while rest and rest[0].text[:1] in ("-", "+") and not rest[0].is_many and len(rest[0].text) > 1:
+            option = rest.pop(0)
+            if option.text == "--":
+                break
+            if not option.is_static or (option.text.startswith("--") and option.text not in _SHELL_WORDS):
+                self._record(Invocation(words=words, is_covered=True, code=codes))
+                self._fault(
+                    f"{name} is not known to have the option {option.shown[:40]!r}; send the inner command itself"
+                )
+                return
+            is_cluster = not option.text.startswith("--")
+            has_text = has_text or (is_cluster and option.text[0] == "-" and "c" in option.text)
+            if is_cluster and option.text[-1] in "oO" and rest:
+                rest.pop(0)
+            elif is_cluster and "s" in option.text:
+                rest = [] if not has_text else rest
+        if has_text:
+            self._text_of(name, words, codes, rest)
+        elif rest and rest[0].is_static and not _is_stream(rest[0].text):
+            self._record(Invocation(words=words, code=codes))
+            self._state.file(FileWord(word=rest[0], access="read"), words)
+        else:
+            self._record(Invocation(words=words, code=(*codes, script_from_input(name))))
+
+    def _text_of(self, name: str, words: Words, codes: tuple[Code, ...], rest: list[Form]) -> None:
+        self._record(Invocation(words=words, is_covered=True, code=codes))
+        if rest:
+            self._inner_text(rest[0], name)
+        else:
+            self._fault(f"{name} -c lacks its text")
+
+    def _inner_text(self, text: Form, name: str) -> None:
+        """Text that another shell runs, from the folder of this one."""
+        if not text.is_static:
+            self._fault(f"the text that {name} runs is not known before it runs; send the inner command itself")
+            return
+        with self._state.aside():
+            self._state.functions = set()
+            self._judge_text(text.text, is_portable_only=name not in ("bash", "rbash"))
+
+    def _eval(self, name: str, words: Words, codes: tuple[Code, ...]) -> None:
+        """eval runs its words here and now, trap runs its first word some time."""
+        self._record(Invocation(words=words, is_covered=True, code=codes))
+        args = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+        if name == "trap":
+            if not args or args[0].text in ("", "-", "-l", "-p", "-P") or args[0].text.isdigit():
+                return
+            args = args[:1]
+        if not all(word.is_static for word in args):
+            self._fault(f"the text that {name} runs is not known before it runs; send the inner command itself")
+            return
+        text = " ".join(word.text for word in args)
+        if name == "eval" and text.strip():
+            self._judge_text(text)
+        elif text.strip():
+            with self._state.aside():
+                self._state.restart()
+                self._judge_text(text)
+
+    def _record(self, invocation: Invocation) -> None:
+        self._found.invocations.append(invocation)
+
+    def _fault(self, text: str) -> None:
+        self._found.faults.append(text)
+
+
+def _is_stream(text: str) -> bool:
+    """A name of standard input or of a pipe, not of a file."""
+    return text == "-" or text.startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
+
+
+def _ends_exec(words: Words, at: int) -> bool:
+    return words[at].text == ";" or (words[at].text == "+" and words[at - 1].text == "{}")
+
+
+def _views(words: Words) -> tuple[Words, ...]:
+    """The same command without the options before its first operands: how refusals see `git -C x push`."""
+    views: list[Words] = []
+    at = 1
+    while at < len(words) and len(views) < 3:
+        start = at
+        while at < len(words) and words[at].text.startswith("-"):
+            at += 1
+        if at >= len(words) or (at == start == 1):
+            break
+        views.append((words[0], *words[at:]))
+        at += 1
+    return tuple(views)

@@ -1,0 +1,136 @@
+"""What is known about the shell while a line is walked: its possible folders, its functions, what is surely set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agentctl.policy.findings import Collector, FileUse
+from agentctl.policy.places import Places, matching_files
+from agentctl.policy.programs import FileWord
+from agentctl.policy.variables import Variables
+from agentctl.policy.words import Form
+
+MAX_FOLDERS = 16
+"""Folders a line can have moved to before its folder counts as unknown."""
+
+PossibleFolders = frozenset[str] | None
+"""Where the shell can be; None when that is not known."""
+
+
+class ShellState:
+    """The state of one walk. `aside` walks what runs elsewhere or maybe not at all."""
+
+    def __init__(self, places: Places, found: Collector) -> None:
+        self._places = places
+        self._found = found
+        self.variables = Variables()
+        self.is_certain = True
+        """Whether what is walked surely runs, in this very shell."""
+        self.folders: PossibleFolders = frozenset({places.root})
+        self.entered: PossibleFolders = None
+        """Where a `cd` that succeeded has led; None when the last command was none."""
+        self.surely_set: set[str] = set()
+        self.functions: set[str] = set()
+        self.input = ""
+        """What the next command reads, as far as the line shows it."""
+        self.is_fed = False
+        """Words of the command come from another program's output (xargs, find -exec)."""
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Nothing that is set inside can be relied on afterwards."""
+        kept = self.is_certain, self.folders, self.entered, set(self.surely_set), set(self.functions)
+        self.is_certain = False
+        yield
+        self.is_certain, self.folders, self.entered, self.surely_set, self.functions = kept
+
+    @contextmanager
+    def fed(self, is_fed: bool = True) -> Iterator[None]:
+        kept, self.is_fed = self.is_fed, self.is_fed or is_fed
+        yield
+        self.is_fed = kept
+
+    def lookup(self, name: str) -> tuple[str, ...] | None:
+        """The values that the line gives a variable."""
+        return self.variables.values(name, self._glob, is_surely_set=name in self.surely_set)
+
+    # --- folders
+
+    def restart(self) -> None:
+        """Back to the start, or to nowhere when the line moves about."""
+        self.folders = None if self.variables.moves else frozenset({self._places.root})
+
+    def widen(self, other: PossibleFolders) -> None:
+        """It may also be there."""
+        self.folders = union(self.folders, other)
+
+    def enter(self, target: Form) -> None:
+        """Sets `entered` to where `cd target` leads when it succeeds."""
+        texts = (target.text,) if target.is_static else target.choices
+        is_absolute = all(text.startswith("/") for text in texts)
+        if not texts or (self.folders is None and not is_absolute):
+            self.entered = None
+            return
+        starts = self.folders or frozenset({self._places.root})
+        led = frozenset(_joined(start, text) for start in starts for text in texts)
+        self.entered = led if len(led) <= MAX_FOLDERS else None
+
+    def move(self, words: tuple[Form, ...]) -> None:
+        """cd, pushd and popd: it may succeed or fail."""
+        self.variables.moves = True
+        args = [word for word in words[1:] if word.text not in ("-L", "-P", "-e", "-@", "--", "-LP")]
+        if words[0].text != "cd" or len(args) > 1 or (args and args[0].text.startswith(("-", "+"))):
+            self.folders, self.entered = None, None
+            return
+        self.enter(args[0] if args else Form(text=os.path.expanduser("~")))  # noqa: PTH111  # bytes of HOME as they are
+        self.folders = None if self.entered is None else union(self.folders, self.entered)
+
+    # --- files
+
+    def file(self, item: FileWord, words: tuple[Form, ...]) -> None:
+        """A word of a command that names a file."""
+        word = item.word
+        if word.text == "-" and not item.joined:
+            return
+        texts: tuple[str, ...] = (word.text,) if word.is_static else word.choices
+        if word.glob:
+            texts = self._glob(word.glob) or ()
+        for text in texts:
+            self.use(_joined(text, item.joined) if item.joined else text, item.access, words)
+        is_read = item.access in ("read", "list")
+        if not texts and not (item.access == "list" or (is_read and self.is_fed)):
+            name = words[0].text if words else "the line"
+            self._found.faults.append(f"a file that {name} uses is not known before it runs; write its name out")
+
+    def use(self, text: str, access: str, words: tuple[Form, ...]) -> None:
+        """A file by its name, relative to every folder the shell can be in."""
+        if not text.startswith("/") and self.folders is None:
+            advice = "use a path from the workspace root without cd"
+            self._found.faults.append(f"the folder of {text[:60]!r} is not known before it runs; {advice}")
+            return
+        for folder in sorted(self.folders or (self._places.root,)):
+            place = self._places.find(text, folder, access)
+            self._found.files.append(FileUse(place=place, access=access, words=words))
+
+    def _glob(self, pattern: str) -> tuple[str, ...] | None:
+        """The files that a pattern stands for now."""
+        if self.folders is None:
+            return None
+        groups = [matching_files(pattern, folder) for folder in sorted(self.folders)]
+        known = [group for group in groups if group is not None]
+        return tuple(dict.fromkeys(text for group in known for text in group)) if len(known) == len(groups) else None
+
+
+def union(left: PossibleFolders, right: PossibleFolders) -> PossibleFolders:
+    """Either of both."""
+    if left is None or right is None:
+        return None
+    both = left | right
+    return both if len(both) <= MAX_FOLDERS else None
+
+
+def _joined(folder: str, name: str) -> str:
+    """As `cd` reads it: `..` takes back what was written, whatever symlinks say."""
+    return os.path.normpath(os.path.join(folder, name)) if name.startswith("/") or folder else name  # noqa: PTH118  # as text

@@ -1,0 +1,164 @@
+"""What a line says about its own variables, before it runs: their possible values, and which hold only numbers.
+
+Arithmetic evaluates the values of variables as code (`x='a[$(cmd)]'; echo $((x))` runs cmd), so a variable counts as
+a number only when every value the line gives it is one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from agentctl.core.record import Record
+from agentctl.policy.syntax import (
+    Arithmetic,
+    Assignment,
+    Block,
+    Declaration,
+    Function,
+    Redirect,
+    Simple,
+    Statement,
+    Substitution,
+    Variable,
+    Word,
+)
+from agentctl.policy.words import expand, plain_text
+
+_NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)?")
+_READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "wait", "unset", "exec"})
+_LOADERS = frozenset({"eval", "source", ".", "trap"})
+_MOVERS = frozenset({"cd", "pushd", "popd"})
+_SHELL_OWN = re.compile(
+    r"HOME|PWD|OLDPWD|TMPDIR|IFS|PATH|RANDOM|SRANDOM|SECONDS|LINENO|REPLY|OPTARG|OPTIND|UID|EUID|PPID|HOSTNAME|SHLVL|_|"
+    r"DIRSTACK|GROUPS|EPOCH\w*|BASH\w*|PIPESTATUS|FUNCNAME|COLUMNS|LINES|MAPFILE|COPROC|HIST\w*|USER|LOGNAME|LANG|LC_\w+"
+)
+_DIGITS = re.compile(r"\d+")
+
+
+def records(value: object) -> Iterator[Record]:
+    """Every record inside a value, outer ones first."""
+    if isinstance(value, Record):
+        yield value
+        for name in value.fields:
+            yield from records(value.__dict__[name])
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from records(item)
+
+
+class Variables:
+    """Facts about the variables of a line. `note` is called for every text that is judged, before it is walked."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[Word | None]] = {}
+        self._is_open = False
+        self.moves_in_function = False
+        """A function changes the working folder, so no relative path can be trusted."""
+        self.moves = False
+        self.unsets = False
+
+    def note(self, statements: Sequence[Statement]) -> None:
+        """Collects every assignment, wherever it stands and whether it runs or not."""
+        for record in records(tuple(statements)):
+            if isinstance(record, Assignment):
+                self._assign(record)
+            elif isinstance(record, Block) and record.kind == "for":
+                for word in record.words or (None,):
+                    self._values.setdefault(record.variable, []).append(word)
+            elif isinstance(record, Simple):
+                self._simple(record)
+            elif isinstance(record, Declaration):
+                self._is_open = self._is_open or any(plain_text(word) is None for word in record.options)
+            elif isinstance(record, Variable) and record.operator in ("=", ":="):
+                self._values.setdefault(record.name, []).append(None)
+            elif isinstance(record, Redirect) and record.descriptor.startswith("{"):
+                self._values.setdefault(record.descriptor.strip("{}"), []).append(None)
+            elif isinstance(record, Function):
+                moves = any(isinstance(item, Simple) and _first(item) in _MOVERS for item in records(record.body))
+                self.moves_in_function = self.moves_in_function or moves
+
+    def _assign(self, record: Assignment) -> None:
+        known = self._values.setdefault(record.name, [])
+        if record.items or record.index:
+            known.append(None)
+        if record.value is not None:
+            known.append(record.value)
+
+    def _simple(self, record: Simple) -> None:
+        name = _first(record)
+        if name in ("command", "builtin", "time", "env") and len(record.words) > 1:
+            name = next((text for text in map(plain_text, record.words[1:]) if text and text[0] != "-"), None)
+        self.moves = self.moves or name in _MOVERS
+        self.unsets = self.unsets or name == "unset"
+        self._is_open = self._is_open or name in _LOADERS or name is None
+        if name in _READERS:
+            for word in record.words[1:]:
+                text = plain_text(word)
+                if text is None:
+                    self._is_open = self._is_open or name != "printf"
+                elif text.isidentifier():
+                    self._values.setdefault(text, []).append(None)
+
+    # --- questions
+
+    def values(
+        self, name: str, glob: Callable[[str], tuple[str, ...] | None], *, is_surely_set: bool
+    ) -> tuple[str, ...] | None:
+        """All texts `$name` can be, or None when the line does not settle it. `glob` lists the files of a pattern."""
+        found = self._values.get(name)
+        if self._is_open or not found or name in os.environ or _SHELL_OWN.fullmatch(name):
+            return None
+        texts: list[str] = [] if is_surely_set else [""]
+        for word in found:
+            for form in expand(word) if word is not None else (None,):
+                found_texts = (
+                    () if form is None else (form.text,) if form.is_static else glob(form.glob) if form.glob else ()
+                )
+                if not found_texts:
+                    return None
+                texts.extend(found_texts)
+        return tuple(dict.fromkeys(texts))
+
+    def is_number(self, name: str) -> bool:
+        """Whether arithmetic on the name can run no code: the line never sets it, or only to numbers."""
+        if name.isdigit() or name in ("@", "*"):
+            return False
+        if self._is_open and name in self._values:
+            return False
+        return all(word is not None and _is_number(word) for word in self._values.get(name, ()))
+
+
+def _first(record: Simple) -> str | None:
+    return plain_text(record.words[0]) if record.words else ""
+
+
+def _is_number(word: Word) -> bool:
+    if len(word.parts) == 1:
+        part = word.parts[0]
+        if isinstance(part, Arithmetic) or (isinstance(part, Variable) and part.operator == "#"):
+            return True
+        if isinstance(part, Substitution):
+            return prints_number(part)
+    text = plain_text(word)
+    return text is not None and _NUMBER.fullmatch(text) is not None
+
+
+def prints_number(part: Substitution) -> bool:
+    """Whether the output can only be numbers: `wc` of its input, `nproc`, `date +%s`, `seq`."""
+    if len(part.statements) != 1:
+        return False
+    command = part.statements[0].command
+    last = command.stages[-1].command if hasattr(command, "stages") else command  # type: ignore[union-attr]  # a Pipe
+    if not isinstance(last, Simple) or last.assignments:
+        return False
+    texts = [plain_text(word) for word in last.words]
+    if any(text is None for text in texts) or not texts:
+        return False
+    rest = [text or "" for text in texts[1:]]
+    if texts[0] == "wc":
+        return all(text.startswith("-") for text in rest)
+    if texts[0] == "seq":
+        return all(_NUMBER.fullmatch(text) for text in rest)
+    return (texts[0], *rest) in (("nproc",), ("date", "+%s"))

@@ -1,0 +1,275 @@
+"""Opens the byte stream of a response. `Transport` is the seam; `DirectTransport` speaks HTTP itself, over httpx2.
+
+Connection faults leave as errors of our tree: before the response as Unavailable, inside it as StreamBroken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agentctl.core.errors import AuthError, ProviderError, StreamBroken, Unavailable, UsageError
+from agentctl.core.record import Record
+from agentctl.version import __version__
+
+if TYPE_CHECKING:
+    import httpx2
+
+USER_AGENT = f"agentctl/{__version__}"
+CONNECT_S = 10.0
+IDLE_S = 120.0
+"""Longest time without a byte, before and inside the response. Comments and pings of the service are bytes."""
+_AGAIN = "Check the network and the service, then try again."
+_WRITE_S = 60.0
+_READ_AHEAD = 1000
+"""Chunks that are read before the consumer has taken those before them."""
+_KEEPALIVE_IDLE_S = 60
+_KEEPALIVE_EVERY_S = 15
+_KEEPALIVE_PROBES = 5
+_PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+class WireRequest(Record):
+    url: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+    method: str = "POST"
+    idle_s: float | None = None
+    """Stands for the transport's own limit of the time without a byte."""
+
+
+class WireResponse(Record):
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    chunks: AsyncIterator[bytes]
+    """The body as it arrives, content encoding removed. Raises StreamBroken when it breaks off."""
+
+
+class Transport(Protocol):
+    def open(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
+        """Sends the request; leaving the context closes the response. Raises Unavailable when there is none."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class DirectTransport:
+    """HTTP/1.1 with kept-alive connections; proxies and CA files as the environment says. One per run."""
+
+    def __init__(self, *, connect_s: float = CONNECT_S, idle_s: float = IDLE_S) -> None:
+        self._connect_s = connect_s
+        self._idle_s = idle_s
+        self._clients: dict[bool, httpx2.AsyncClient] = {}
+        self._retired: list[httpx2.AsyncClient] = []
+
+    @asynccontextmanager
+    async def open(self, request: WireRequest) -> AsyncIterator[WireResponse]:
+        response = await self._send(request)
+        chunks = _batches(_chunks(response, request.idle_s or self._idle_s))
+        try:
+            yield WireResponse(
+                status=response.status_code,
+                headers={name.lower(): value for name, value in response.headers.items()},
+                chunks=chunks,
+            )
+        finally:
+            await chunks.aclose()
+            await response.aclose()
+
+    async def close(self) -> None:
+        clients = [*self._clients.values(), *self._retired]
+        self._clients.clear()
+        self._retired.clear()
+        for client in clients:
+            await client.aclose()
+
+    async def _send(self, request: WireRequest) -> httpx2.Response:
+        """The response head. A kept-alive connection that turns out to be closed is replaced by a new one, once."""
+        import httpx2  # 90 ms, and only runs that ask a model need it
+
+        _refuse_bad_headers(request.headers)
+        is_tls = not request.url.startswith("http://")
+        for is_last in (False, True):
+            client = self._client(is_tls)
+            trace = _ConnectTrace()
+            try:
+                return await client.send(self._build(client, request, trace), stream=True)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
+                if is_last or trace.has_connected:
+                    raise _unreachable(request, error) from error
+                self._retired.append(self._clients.pop(is_tls))
+            except httpx2.TimeoutException as error:
+                raise self._timed_out(request, error) from error
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                raise _unreachable(request, error) from error
+        raise AssertionError("unreachable: the second attempt returns or raises")
+
+    def _build(self, client: httpx2.AsyncClient, request: WireRequest, trace: _ConnectTrace) -> httpx2.Request:
+        timeout = {"connect": self._connect_s, "read": request.idle_s or self._idle_s, "write": _WRITE_S, "pool": None}
+        return client.build_request(
+            request.method,
+            request.url,
+            headers={"user-agent": USER_AGENT, **request.headers},
+            content=request.body or None,
+            extensions={"timeout": timeout, "trace": trace},
+        )
+
+    def _timed_out(self, request: WireRequest, error: Exception) -> Unavailable:
+        import httpx2
+
+        if isinstance(error, httpx2.ConnectTimeout):
+            what = f"No connection to {_host(request)} within {self._connect_s:g} s"
+        else:
+            what = f"{_host(request)} sent no byte for {request.idle_s or self._idle_s:g} s"
+        return Unavailable(f"{what}.", hint=_AGAIN, kind="timeout")
+
+    def _client(self, is_tls: bool) -> httpx2.AsyncClient:
+        if is_tls not in self._clients:
+            self._clients[is_tls] = _make_client(is_tls)
+        return self._clients[is_tls]
+
+
+class _ConnectTrace:
+    """Sees whether a request opened a connection of its own or took a kept-alive one."""
+
+    def __init__(self) -> None:
+        self.has_connected = False
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        if event == "connection.connect_tcp.started":
+            self.has_connected = True
+
+
+def _make_client(is_tls: bool) -> httpx2.AsyncClient:
+    """A client for https:// addresses, or one for http:// addresses alone.
+
+    The latter has no use for certificates, so it does not load the CA store (20 ms). It never sees an https://
+    address: redirects are not followed, and a TLS proxy has a verifying context of its own. With proxies in the
+    environment httpx2 makes the connections itself, without our socket options.
+    """
+    import httpx2
+
+    try:
+        if any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXY_VARIABLES):
+            return httpx2.AsyncClient(verify=is_tls, trust_env=True)
+        transport = httpx2.AsyncHTTPTransport(verify=is_tls, socket_options=_keepalive_options())
+        return httpx2.AsyncClient(transport=transport, trust_env=False)
+    except OSError as error:  # ssl.SSLError is one
+        raise UsageError(
+            f"The certificates of the environment cannot be read: {_reason(error)}.",
+            hint="Check SSL_CERT_FILE and SSL_CERT_DIR.",
+        ) from error
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:  # SOCKS without its package, a bad proxy URL
+        raise UsageError(
+            f"The proxy of the environment cannot be used: {_reason(error)}.",
+            hint="Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY.",
+        ) from error
+
+
+def _keepalive_options() -> list[tuple[int, int, int]]:
+    """TCP keepalive, so that a connection that a NAT forgot while the model thinks is noticed."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    idle = getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", None))  # the latter on macOS
+    named = (
+        (idle, _KEEPALIVE_IDLE_S),
+        (getattr(socket, "TCP_KEEPINTVL", None), _KEEPALIVE_EVERY_S),
+        (getattr(socket, "TCP_KEEPCNT", None), _KEEPALIVE_PROBES),
+    )
+    return options + [(socket.IPPROTO_TCP, name, value) for name, value in named if name is not None]
+
+
+async def _batches(source: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """The same bytes in fewer pieces: what one network read brought is one piece, however the server chunked it.
+
+    A task of its own reads on until it has to wait for the network; only then does the consumer get its turn.
+    """
+    waiting: list[bytes] = []
+    has_news, has_room = asyncio.Event(), asyncio.Event()
+
+    async def pump() -> None:
+        try:
+            async for chunk in source:
+                waiting.append(chunk)
+                has_news.set()
+                if len(waiting) >= _READ_AHEAD:
+                    has_room.clear()
+                    await has_room.wait()
+        finally:
+            has_news.set()
+
+    reader = asyncio.create_task(pump())
+    try:
+        while not reader.done():
+            await has_news.wait()
+            has_news.clear()
+            has_room.set()
+            if waiting:
+                data = b"".join(waiting)
+                waiting.clear()
+                yield data
+        if waiting:
+            yield b"".join(waiting)
+        await reader
+    finally:
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+        await source.aclose()
+
+
+async def _chunks(response: httpx2.Response, idle_s: float) -> AsyncGenerator[bytes]:
+    import httpx2
+
+    try:
+        async for chunk in response.aiter_bytes():
+            yield chunk
+    except httpx2.TimeoutException as error:
+        what = f"The service sent no byte for {idle_s:g} s inside its answer."
+        raise StreamBroken(what, hint=_AGAIN, kind="timeout") from error
+    except httpx2.DecodingError as error:
+        raise StreamBroken(f"The answer is not in the encoding it claims: {error}.", hint=_AGAIN) from error
+    except (httpx2.HTTPError, httpx2.StreamError) as error:
+        raise StreamBroken(f"The connection broke inside the answer: {_reason(error)}.", hint=_AGAIN) from error
+
+
+def _refuse_bad_headers(headers: Mapping[str, str]) -> None:
+    """A key with a line break or a letter outside ASCII in it cannot be sent. The message does not show the value."""
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise AuthError(
+                f"The value for the header {name!r} holds characters that a header cannot carry.",
+                hint="Check the API key for line breaks, quotes and spaces from copying.",
+            )
+
+
+def _unreachable(request: WireRequest, error: Exception) -> ProviderError:
+    import httpx2
+
+    host = _host(request)
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return ProviderError(
+            f"The certificate of {host} is not trusted: {_reason(error)}.",
+            hint="Set SSL_CERT_FILE to the CA file of your network if a proxy inspects TLS.",
+            kind="tls",
+        )
+    if isinstance(error, (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)):
+        return ProviderError(
+            f"{request.url!r} cannot be asked: {_reason(error)}.", hint="Check --base-url.", kind="bad_address"
+        )
+    return Unavailable(
+        f"No answer from {host}: {_reason(error)}.",
+        hint="Check the network, the base URL and that the service is up.",
+        kind="network",
+    )
+
+
+def _host(request: WireRequest) -> str:
+    return request.url.partition("://")[2].partition("/")[0].rpartition("@")[2] or request.url
+
+
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__).rstrip(".")

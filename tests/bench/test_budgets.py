@@ -1,0 +1,182 @@
+"""Speed and size promises, as ratios measured in one run, medians of several processes. Run with `pytest -m bench`.
+
+The figures of a run are written to the terminal; a budget fails with its measured value.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.server import Call, Turn, serve
+
+pytestmark = pytest.mark.bench
+HERE = Path(__file__).parent
+AGENTCTL = str(Path(sys.executable).with_name("agentctl"))
+ROUNDS = 9
+
+
+class Sample:
+    def __init__(self, wall: float, cpu: float, rss_kb: int, out: bytes) -> None:
+        self.wall, self.cpu, self.rss_kb, self.out = wall, cpu, rss_kb, out
+
+
+def once(command: Sequence[str], cwd: Path, env: dict[str, str]) -> Sample:
+    started = time.perf_counter()
+    process = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    assert process.stdout is not None
+    out = process.stdout.read()
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, (command, out[-500:])
+    return Sample(time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, out)
+
+
+def medians(commands: dict[str, Sequence[str]], cwd: Path, env: dict[str, str]) -> dict[str, tuple[float, float]]:
+    """Wall and CPU seconds of each command, measured in turns so that noise meets all alike."""
+    for command in commands.values():
+        once(command, cwd, env)
+    samples: dict[str, list[Sample]] = {name: [] for name in commands}
+    for _ in range(ROUNDS):
+        for name, command in commands.items():
+            samples[name].append(once(command, cwd, env))
+    return {
+        name: (statistics.median(s.wall for s in found), statistics.median(s.cpu for s in found))
+        for name, found in samples.items()
+    }
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OPENAI_API_KEY": "sk-bench"}
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for number in range(20):
+        (folder / f"f{number}").write_text(f"line of file {number}\n" * 40)
+    return folder
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    port = tmp_path / "port"
+    process = subprocess.Popen([sys.executable, str(HERE / "canned.py"), str(port)])
+    deadline = time.monotonic() + 10
+    while not port.exists() or not port.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{port.read_text()}/v1"
+    process.kill()
+    process.wait()
+
+
+def agent(url: str, model: str, *words: str) -> list[str]:
+    return [AGENTCTL, "-p", "What is the answer?", "--json", "--model", f"openai/{model}", "--base-url", url, *words]
+
+
+def report(capsys: pytest.CaptureFixture[str], **figures: float) -> None:
+    with capsys.disabled():
+        sys.stdout.write("\n  " + ", ".join(f"{name} {value:,.2f}" for name, value in figures.items()) + "\n")
+
+
+def test_version_and_help(cwd: Path, env: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    found = medians(
+        {
+            "pass": [sys.executable, "-c", "pass"],
+            "version": [AGENTCTL, "--version"],
+            "help": [AGENTCTL, "--help"],
+            "verb help": [AGENTCTL, "policy", "explain", "--help"],
+        },
+        cwd,
+        env,
+    )
+    base = found["pass"][1]
+    ratios = {name: cpu / base for name, (_, cpu) in found.items()}
+    report(capsys, pass_ms=base * 1000, **{name.replace(" ", "_"): ratio for name, ratio in ratios.items()})
+    assert ratios["version"] <= 3
+    assert ratios["help"] <= 3
+    assert ratios["verb help"] <= 10
+
+
+def test_one_line_answer(cwd: Path, env: dict[str, str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {"bare": [sys.executable, str(HERE / "bare.py"), url], "agentctl": agent(url, "line", "--ephemeral")}
+    found = medians(commands, cwd, env)
+    wall, cpu = (found["agentctl"][n] / found["bare"][n] for n in (0, 1))
+    report(capsys, bare_ms=found["bare"][0] * 1000, agentctl_ms=found["agentctl"][0] * 1000, wall=wall, cpu=cpu)
+    assert wall <= 1.6
+
+
+def test_a_read_step_and_a_shell_step(
+    cwd: Path, env: dict[str, str], url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few, many = 20, 100
+    commands = {
+        "read few": agent(url, f"steps-{few}", "--ephemeral", "--max-steps", "200"),
+        "read many": agent(url, f"steps-{many}", "--ephemeral", "--max-steps", "200"),
+        "shell few": agent(url, f"shell-{few}", "--max-steps", "200", "--allow", "bash:echo *"),
+        "shell many": agent(url, f"shell-{many}", "--max-steps", "200", "--allow", "bash:echo *"),
+    }
+    found = medians(commands, cwd, env)
+    read = (found["read many"][0] - found["read few"][0]) / (many - few) * 1000
+    shell = (found["shell many"][0] - found["shell few"][0]) / (many - few) * 1000
+    report(capsys, read_ms=read, shell_ms=shell)
+    assert read <= 5
+    assert shell <= 15
+
+
+def test_twenty_thousand_deltas(cwd: Path, env: dict[str, str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {"line": agent(url, "line", "--ephemeral"), "deltas": agent(url, "deltas", "--ephemeral")}
+    found = medians(commands, cwd, env)
+    microseconds = (found["deltas"][1] - found["line"][1]) / 20_000 * 1e6
+    line, deltas = (once(command, cwd, env) for command in commands.values())
+    report(capsys, us_per_delta=microseconds, line_mb=line.rss_kb / 1024, deltas_mb=deltas.rss_kb / 1024)
+    assert microseconds <= 20
+    assert deltas.rss_kb - line.rss_kb <= 8 * 1024
+
+
+def test_memory_of_a_turn(cwd: Path, env: dict[str, str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = once(agent(url, "steps-20", "--ephemeral"), cwd, env)
+    report(capsys, peak_mb=sample.rss_kb / 1024)
+    assert sample.rss_kb <= 60 * 1024
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages"])
+def test_size_of_the_first_request(
+    cwd: Path, env: dict[str, str], api: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env["ANTHROPIC_API_KEY"] = "sk-bench"
+    with serve([Turn(text="ok", repeat=2)]) as server:
+        vendor = ["anthropic/claude-test", server.root_url] if "anthropic" in api else ["openai/gpt-5", server.base_url]
+        flags = ["--model", vendor[0], "--base-url", vendor[1], "--api", api, "--ephemeral"]
+        for words in ([], ["--tools", "core"]):
+            once([AGENTCTL, "-p", "What is the answer?", *flags, *words], cwd, env)
+        default, core = (len(request.raw) for request in server.requests)
+    report(capsys, default_bytes=default, core_bytes=core)
+    assert core <= 5_000
+    assert default <= 14_000
+
+
+def test_the_prefix_of_twenty_steps_never_changes(cwd: Path, env: dict[str, str]) -> None:
+    plan = {"todos": [{"content": "x", "status": "in_progress"}]}
+    turns = [Turn(calls=[Call("read_file", {"path": f"f{n}"}), Call("todo_write", plan)]) for n in range(20)]
+    with serve([*turns, Turn(text="ok")]) as server:
+        flags = ["--model", "openai/gpt-5", "--base-url", server.base_url, "--ephemeral"]
+        once([AGENTCTL, "-p", "go", *flags], cwd, env)
+        bodies = [request.body for request in server.requests]
+    for before, after in itertools.pairwise(bodies):
+        assert json.dumps(before["tools"]) == json.dumps(after["tools"])
+        kept = before["messages"][:-1]  # the last one carries what changes between steps
+        assert after["messages"][: len(kept)] == kept

@@ -1,0 +1,59 @@
+"""The routes: which wire format a request speaks, whether it is valid, how its answers and errors look."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.server import (
+    render_anthropic,
+    render_chat,
+    render_responses,
+    validate_anthropic,
+    validate_chat,
+    validate_responses,
+)
+from tests.server.script import Received, Refused, Turn
+
+Events = list[tuple[str, str]]
+"""Server-sent events: name (empty for none) and data."""
+
+
+@dataclass(frozen=True)
+class Wire:
+    check: Callable[[Any, Mapping[str, str]], None]
+    """Raises Refused."""
+    events: Callable[[Turn, Any, int], Events]
+    whole: Callable[[Turn, Any, int], Any]
+    error: Callable[[Refused], Any]
+
+
+def _openai_error(refused: Refused) -> Any:
+    kind = {401: "authentication_error", 404: "not_found_error"}.get(refused.status, "invalid_request_error")
+    return {"error": {"message": refused.message, "type": kind, "param": refused.param, "code": refused.code}}
+
+
+def _anthropic_error(refused: Refused) -> Any:
+    kind = {401: "authentication_error", 404: "not_found_error"}.get(refused.status, "invalid_request_error")
+    return {"type": "error", "error": {"type": kind, "message": refused.message}}
+
+
+WIRES: dict[str, Wire] = {
+    "/v1/chat/completions": Wire(validate_chat.check, render_chat.events, render_chat.whole, _openai_error),
+    "/v1/responses": Wire(validate_responses.check, render_responses.events, render_responses.whole, _openai_error),
+    "/v1/messages": Wire(validate_anthropic.check, render_anthropic.events, render_anthropic.whole, _anthropic_error),
+}
+
+
+def check(wire: Wire, request: Received) -> None:
+    """Raises Refused for what the service would refuse."""
+    try:
+        request.body = json.loads(request.raw)
+        request.raw.decode("utf-8")
+    except ValueError:
+        raise Refused("We could not parse the JSON body of your request.") from None
+    if not isinstance(request.body, dict):
+        raise Refused("The body has to be an object.")
+    wire.check(request.body, request.headers)

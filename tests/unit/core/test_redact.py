@@ -1,0 +1,133 @@
+"""Secrets in every form and cut at every place."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentctl.core.redact import RedactingDecoder, Redactor
+
+KEY = "sk-proj/AbC+12 34=xyz"
+TOKEN = "ghp_0123456789abcdefABCDEF"
+REDACTOR = Redactor({"OPENAI_API_KEY": KEY, "GITHUB_TOKEN": TOKEN})
+MASK = "[masked:OPENAI_API_KEY]"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        KEY,
+        quote(KEY, safe=""),
+        quote_plus(KEY),
+        quote(KEY, safe="").replace("%2F", "%2f").replace("%2B", "%2b").replace("%3D", "%3d"),
+        KEY.encode().hex(),
+        KEY.encode().hex().upper(),
+    ],
+)
+def test_forms(form: str) -> None:
+    assert REDACTOR.text(f"key is {form}.") == f"key is {MASK}."
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:"])
+@pytest.mark.parametrize("after", ["", "\n", ":more"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_base64_in_all_alignments(before: str, after: str, encode: object) -> None:
+    encoded = encode(f"{before}{KEY}{after}".encode()).decode()  # type: ignore[operator]  # one of the two above
+    masked = REDACTOR.text(f"Basic {encoded}")
+    assert MASK in masked
+    rest = masked.replace("Basic ", "").replace(MASK, "")
+    assert len(rest) <= 4 + len(base64.b64encode(before.encode())) + len(base64.b64encode(after.encode()))
+
+
+def test_json_spelling() -> None:
+    secret = 'pä"ss\\wörd\n99x'
+    redactor = Redactor({"PASSWORD": secret})
+    for is_ascii in (True, False):
+        assert redactor.text(json.dumps({"p": secret}, ensure_ascii=is_ascii)) == '{"p": "[masked:PASSWORD]"}'
+
+
+def test_each_line_of_a_secret_of_many_lines() -> None:
+    secret = "-----BEGIN KEY-----\nMIIEowIBAAKC\nAQEAabc\n-----END KEY-----\n"
+    redactor = Redactor({"PRIVATE_KEY": secret})
+    assert redactor.text(secret) == "[masked:PRIVATE_KEY]"
+    assert redactor.text("x MIIEowIBAAKC y") == "x [masked:PRIVATE_KEY] y"
+    assert redactor.text("AQEAabc") == "AQEAabc"  # shorter than 8
+
+
+def test_values_are_walked() -> None:
+    given_value = {"a": [KEY, 1, None, {KEY: (True, f"x{TOKEN}")}], "b": "plain"}
+    assert REDACTOR.value(given_value) == {"a": [MASK, 1, None, {MASK: (True, "x[masked:GITHUB_TOKEN]")}], "b": "plain"}
+    assert given_value["a"][0] == KEY  # type: ignore[index]  # what was given is left alone
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"echo {MASK}", True),
+        ("echo [masked:OTHER]", False),
+        ("masked", False),
+    ],
+)
+def test_contains_mask(text: str, expected: bool) -> None:
+    assert REDACTOR.contains_mask(text) is expected
+
+
+def test_without_secrets_nothing_changes() -> None:
+    redactor = Redactor({})
+    stream = redactor.stream()
+    value = {"a": "b"}
+    assert (redactor.text(KEY), redactor.value(value), redactor.contains_mask(MASK)) == (KEY, value, False)
+    assert (stream.feed(KEY), stream.end()) == (KEY, "")
+
+
+def test_an_empty_value_masks_nothing() -> None:
+    assert Redactor({"EMPTY_TOKEN": ""}).text("abc") == "abc"
+
+
+def streamed(redactor: Redactor, chunks: list[str]) -> str:
+    stream = redactor.stream()
+    return "".join([*map(stream.feed, chunks), stream.end()])
+
+
+@pytest.mark.parametrize("cut", range(len(TOKEN) + 1))
+def test_a_secret_cut_anywhere(cut: int) -> None:
+    assert streamed(REDACTOR, ["a ", TOKEN[:cut], TOKEN[cut:], " b"]) == "a [masked:GITHUB_TOKEN] b"
+
+
+def test_character_by_character() -> None:
+    text = f"start {TOKEN} middle {base64.b64encode(KEY.encode()).decode()} ghp_01 end"
+    assert streamed(REDACTOR, list(text)) == REDACTOR.text(text)
+
+
+def test_only_the_beginning_of_a_secret_is_held_back() -> None:
+    stream = REDACTOR.stream()
+    assert stream.feed("hello wor") == "hello wor"
+    assert stream.feed("ld ghp_012") == "ld "
+    assert stream.feed("x") == "ghp_012x"
+    assert stream.feed("y ghp") == "y "
+    assert stream.end() == "ghp"
+
+
+def test_a_secret_that_begins_another() -> None:
+    redactor = Redactor({"SHORT": "abcd1234", "LONG": "abcd1234efgh"})
+    assert streamed(redactor, ["x abcd1234", "efgh y"]) == "x [masked:LONG] y"
+    assert streamed(redactor, ["x abcd1234", "ef y"]) == "x [masked:SHORT]ef y"
+    assert streamed(redactor, ["x abcd1234"]) == "x [masked:SHORT]"
+
+
+@given(st.lists(st.sampled_from(["ab1", "cab1", "dab1cab", "x", "1c", "b1ca", " "]), max_size=12))
+def test_pieces_give_what_the_whole_gives(chunks: list[str]) -> None:
+    redactor = Redactor({"ONE": "ab1cab1d", "TWO": "cab1x", "THREE": "ab1cab1dab1c"})
+    assert streamed(redactor, chunks) == redactor.text("".join(chunks))
+
+
+def test_bytes_of_a_program() -> None:
+    data = f"ä {TOKEN} ö".encode() + b"\xff\xfe" + "€".encode()[:2]
+    decoder = RedactingDecoder(REDACTOR)
+    text = "".join([*(decoder.feed(data[at : at + 1]) for at in range(len(data))), decoder.end()])
+    assert text == "ä [masked:GITHUB_TOKEN] ö\ufffd\ufffd\ufffd"
