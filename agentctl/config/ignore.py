@@ -2,8 +2,8 @@
 
 Rules come from `.gitignore` and `.agentctlignore` (read after it) of every folder from the root down, each for its
 own folder; a later rule wins, a deeper file wins over a higher one, and what lies in an ignored folder stays ignored.
-`.git` and `node_modules` are never entered, `.agentctl/state` only when the walk starts there. Folders are opened relative to their parent without
-following links, so the walk cannot be led out of its root.
+`.git` and `node_modules` are never entered, `.agentctl/state` only when the walk starts there. Folders are opened
+relative to their parent without following links, so the walk cannot be led out of its root.
 """
 
 from __future__ import annotations

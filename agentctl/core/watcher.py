@@ -12,8 +12,9 @@ Started by `core/spawn.py` with one of these sockets as stdin. It is a script of
 10 ms, so it imports nothing of the project but prctl, and `_socket` instead of `socket` (8 ms for its enums).
 
 What a keeper is sent on its socket: a length (4 bytes) and a marshalled (program, argv, cwd, env), then at most one
-order, TERMINATE or KILL. What it answers, a line each: `failed ERRNO PLACE`, or `exited STATUS` (negative: the
-signal) and, when nothing of the tree is left, `dead COUNT` with the number of processes that could not be killed.
+order, TERMINATE or KILL. What it answers, a line each: `starting 0` when the next thing is the
+command (before that line nothing has happened), then `failed ERRNO PLACE`, or `exited STATUS` (negative: the signal)
+and, when nothing of the tree is left, `dead COUNT` with the number of processes that could not be killed.
 """
 
 # ruff: noqa: PTH123, PTH208, SIM105  # pathlib and contextlib would cost the start of the watcher 8 ms
@@ -146,6 +147,7 @@ class _Keeper:
             place = "cwd"
             os.chdir(cwd)
             place = "program"
+            self._say("starting 0")
             self._start(program, argv, env, stdout, stderr)
         except OSError as error:
             self._say(f"failed {error.errno or 0} {place}")

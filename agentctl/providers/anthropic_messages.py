@@ -119,24 +119,39 @@ def _tools(tools: Iterable[ToolSpec], names: Mapping[str, str], profile: Profile
 
 
 def _messages(blocks: _Blocks, state: str, *, is_marked: bool) -> list[JsonObject]:
-    """Roles alternate, user first and last; results lead their message because they directly follow their calls."""
-    messages: list[JsonObject] = []
-    for message, content in blocks.entries:
-        role = "assistant" if message.role == "assistant" else "user"
-        if messages and messages[-1]["role"] == role:
-            messages[-1]["content"] += content
-        else:
-            messages.append({"role": role, "content": [*content]})
+    messages: list[JsonObject] = [{"role": message.role, "content": message.content} for message in blocks.messages]
     if is_marked:
         for marked in messages[-1:-4:-2]:
-            marked["content"][-1] = {**marked["content"][-1], "cache_control": _MARK}
+            marked["content"] = _marked(marked["content"])
     if state.strip():
-        messages[-1]["content"].append(_text(clean(state)))
+        messages[-1]["content"] = [*messages[-1]["content"], _text(clean(state))]
     return messages
 
 
+def _marked(content: Sequence[JsonObject]) -> list[JsonObject]:
+    return [*content[:-1], {**content[-1], "cache_control": _MARK}]
+
+
+class _WireMessage:
+    """One message of the wire: neighbours of one role are one."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.sources: list[Message] = []
+        self.content: list[JsonObject] = []
+
+    @property
+    def has_calls(self) -> bool:
+        return any(block["type"] == "tool_use" for block in self.content)
+
+    @property
+    def begins(self) -> str:
+        """Type of the first block. Results are always first: they directly follow their calls."""
+        return str(self.content[0]["type"])
+
+
 class _Blocks:
-    """The history as content blocks. `entries` are the messages that have any, each with its blocks."""
+    """The history as messages of content blocks: roles alternate, the user is first and last."""
 
     def __init__(
         self,
@@ -151,7 +166,19 @@ class _Blocks:
         self._names = names
         self._ids = legal_ids(history, "anthropic")
         self._drops_reasoning = healing.drops_reasoning
-        self.entries = [(message, content) for message in history if (content := self._content(message))]
+        self.messages: list[_WireMessage] = []
+        for message in history:
+            self._add(message)
+
+    def _add(self, message: Message) -> None:
+        content = self._content(message)
+        role = "assistant" if message.role == "assistant" else "user"
+        if not content:
+            return
+        if not self.messages or self.messages[-1].role != role:
+            self.messages.append(_WireMessage(role))
+        self.messages[-1].sources.append(message)
+        self.messages[-1].content += content
 
     def _content(self, message: Message) -> list[JsonObject]:
         content = [block for part in message.parts if (block := self._block(part)) is not None]
@@ -194,27 +221,23 @@ class _Blocks:
         The service then refuses thinking: with a budget the first message with calls must begin with its block, and
         in any mode the blocks of a message are all there or none.
         """
-        turn = [message for message in self._turn() if message.calls]
+        turn = [message for message in self._turn() if message.has_calls]
         if mode == "none" or not turn:
             return False
-        came_without = self._count(turn[0]) == 0 and not self._drops_reasoning
-        if mode == "budget" and not came_without and not self._begins_with_thinking(turn[0]):
+        came_without = not self._drops_reasoning and all(self._count(source) == 0 for source in turn[0].sources)
+        if mode == "budget" and not came_without and turn[0].begins not in _THOUGHTS:
             return True
-        return any((self._count(message) or 0) > self._replayable(message) for message in turn)
+        sources = [source for message in turn for source in message.sources]
+        return any((self._count(source) or 0) > self._replayable(source) for source in sources)
 
-    def _turn(self) -> list[Message]:
-        """The assistant messages since the user last spoke; what directly follows results does not begin a turn."""
-        turn: list[Message] = []
-        between: set[str] = {"user"}
-        for message, _ in self.entries:
-            if message.role != "assistant":
-                between.add(message.role)
-                continue
-            if "user" in between and "tool" not in between:
-                turn.clear()
-            between.clear()
-            turn.append(message)
-        return [] if "user" in between and "tool" not in between else turn
+    def _turn(self) -> list[_WireMessage]:
+        """What follows the latest message of the user; one that begins with results is no new turn."""
+        places = [
+            place
+            for place, message in enumerate(self.messages)
+            if message.role == "user" and message.begins != "tool_result"
+        ]
+        return [message for message in self.messages[places[-1] :] if message.role == "assistant"]
 
     def _count(self, message: Message) -> int | None:
         """Thinking blocks that the message had when it came; None when this model did not make it while thinking."""
@@ -226,10 +249,6 @@ class _Blocks:
         if self._drops_reasoning:
             return 0
         return sum(isinstance(part, Reasoning) and self._own(part) is not None for part in message.parts)
-
-    def _begins_with_thinking(self, message: Message) -> bool:
-        first = message.parts[0]
-        return not self._drops_reasoning and isinstance(first, Reasoning) and self._own(first) is not None
 
 
 def _text(text: str) -> JsonObject:

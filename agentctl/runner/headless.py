@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 from agentctl.config.options import Options
@@ -27,6 +27,8 @@ from agentctl.runner.stop import EarlySignals, Stop, stop_after
 from agentctl.sandbox.levels import harden_self
 
 READER_CHECK_S = 0.5
+CLOSE_S = 2.0
+"""How long connections and the watcher may take to close after the last line."""
 
 
 class Run:
@@ -82,6 +84,7 @@ class Run:
         except Exception as bug:  # noqa: BLE001  # the last line must come on every path
             error = AgentctlError(f"{type(bug).__name__}: {bug}", hint="This is a bug in agentctl. --debug shows more.")
             error.__cause__ = bug
+        self._stop.close()
         for stamped in self._end(error):
             yield stamped
         await self._close()
@@ -232,7 +235,9 @@ class Run:
 
     async def _close(self) -> None:
         if self._assembly is not None:
-            await self._assembly.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_S):
+                    await self._assembly.close()
 
 
 class DeniedAtEnd(AgentctlError):
@@ -281,7 +286,7 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
         hardening=harden_self(),
         is_demo=is_demo,
     )
-    show = Show(options, env, run.stamper)
+    show = Show(options, env, run.stamper, stop.trigger)
     stop.bind(lambda error: show.give_up(run.last_word(error), run.done))
     early.hand_over(stop, run.interrupt)
     watch = asyncio.create_task(_watch_reader(show, stop))
@@ -294,8 +299,9 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
                 if stop.take() is None:
                     raise
             except AgentctlError as error:
-                stop.trigger(error)
-                stop.take()
+                stop.note(error)
+            except TimeoutError:
+                break  # nobody reads the last line
     watch.cancel()
     stop.finish()
     return run.done.exit_code if run.done else ENDINGS["error"].exit_code

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from agentctl.config.options import Options
 from agentctl.core.codec import dumps, encode_event
+from agentctl.core.errors import AgentctlError
 from agentctl.core.events import Done, ReasoningDelta, Stamped, TextDelta
 from agentctl.runner.output import Stdout, say
 from agentctl.runner.progress import closing_lines, failure_lines, problem_lines, progress_lines
@@ -20,10 +21,14 @@ LAST_LINE_S = 2.0
 class Show:
     """The one consumer that prints. Knows the format before the settings do, so that failures keep the promise."""
 
-    def __init__(self, options: Options, env: Mapping[str, str], stamper: Stamper) -> None:
+    def __init__(
+        self, options: Options, env: Mapping[str, str], stamper: Stamper, fail: Callable[[AgentctlError], None]
+    ) -> None:
+        """`fail` ends the run when a line that a timer writes cannot be written."""
         self.format = wanted_format(options, env)
         self._is_quiet = bool(options.quiet) or env.get("AGENTCTL_QUIET", "").lower() in ("1", "true", "yes", "on")
         self.stamper = stamper
+        self._fail = fail
         self._stdout = Stdout()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -77,8 +82,12 @@ class Show:
 
     def _flush(self) -> None:
         self._timer = None
-        for stamped in self.stamper.due():
-            self._stdout.offer(encode_event(stamped))
+        try:
+            for stamped in self.stamper.due():
+                self._stdout.offer(encode_event(stamped))
+        except AgentctlError as error:
+            self._fail(error)
+            return
         self._flush_later()
 
 

@@ -23,6 +23,7 @@ class Stop:
         self._task: asyncio.Task[object] | None = None
         self._timer: threading.Timer | None = None
         self._last_word: Callable[[AgentctlError], None] | None = None
+        self._is_over = False
 
     def bind(self, last_word: Callable[[AgentctlError], None] | None = None) -> None:
         """From now on the current task is the one to cancel. `last_word` writes the end when cleaning up hangs."""
@@ -30,15 +31,20 @@ class Stop:
         self._last_word = last_word
 
     def trigger(self, reason: AgentctlError) -> None:
-        if self.reason is not None:
-            return
+        """From a callback of the loop: the run is cancelled wherever it waits."""
+        if self.note(reason) and self._task is not None:
+            self._task.cancel()
+
+    def note(self, reason: AgentctlError) -> bool:
+        """From the run's own task: it ends at its next `check`. Returns whether this is the reason that counts."""
+        if self.reason is not None or self._is_over:
+            return False
         self.reason = reason
         if self._last_word is not None:
             self._timer = threading.Timer(LAST_WORD_S, self._give_up)
             self._timer.daemon = True
             self._timer.start()
-        if self._task is not None:
-            self._task.cancel()
+        return True
 
     def check(self) -> None:
         """Raises the reason when there is one."""
@@ -52,6 +58,10 @@ class Stop:
             while task.cancelling():
                 task.uncancel()
         return self.reason
+
+    def close(self) -> None:
+        """The turn is over and the end is being written: nothing can stop it any more."""
+        self._is_over = True
 
     def finish(self) -> None:
         """The end was written in time."""

@@ -25,6 +25,8 @@ END_S = GRACE_S + KILL_S + 0.5
 LAST_BYTES_S = 0.2
 """For what still stands in the pipes of a dead tree."""
 CHUNK = 65536
+LAUNCHES = 3
+"""A watcher that an earlier command has killed may take a launch with it while it dies."""
 
 
 class ProcessRunner:
@@ -47,11 +49,18 @@ class ProcessRunner:
     async def run(self, command: CommandLine, sink: Sink) -> CommandEnd:
         """As promised by the port. Raises ProgramMissing, ValueError for a word that no program can get (a NUL byte),
         and OSError when the system cannot start the command, for example because its folder is gone."""
+        for _ in range(LAUNCHES):
+            running, end = await self._run_once(command, sink)
+            if running.has_begun or end != CommandEnd(exit_code=None):
+                return end
+        raise OSError(errno.ECHILD, "the command could not be started: the process that starts commands was killed")
+
+    async def _run_once(self, command: CommandLine, sink: Sink) -> tuple[_Command, CommandEnd]:
         launched = self._watcher.launch(command.argv, cwd=command.cwd, env={**self._env, **command.env})
         running = _Command(launched, sink)
         self._running.add(running)
         try:
-            return await running.finish(command.timeout_s)
+            return running, await running.finish(command.timeout_s)
         except asyncio.CancelledError:
             await asyncio.shield(running.end(TERMINATE))
             raise
@@ -85,6 +94,8 @@ class _Command:
         self._pipes = {launched.stdout: "stdout", launched.stderr: "stderr"}
         self._status: int | None = None
         self._failure: OSError | None = None
+        self.has_begun = False
+        """When false, the command has done nothing yet, not even in part."""
         self._exited, self._interrupted, self._drained, self._dead = (self._loop.create_future() for _ in range(4))
         self._loop.add_writer(self._control, self._send)
         self._loop.add_reader(self._control, self._hear)
@@ -169,7 +180,9 @@ class _Command:
             _settle(self._dead)
 
     def _understand(self, word: str, number: str, place: str = "") -> None:
-        if word == "exited":
+        if word == "starting":
+            self.has_begun = True
+        elif word == "exited":
             self._status = int(number)
             _settle(self._exited)
         elif word == "dead":

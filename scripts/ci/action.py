@@ -102,7 +102,7 @@ def write_outputs(outputs: Mapping[str, str]) -> None:
     """Each value between two lines of a random word, which no value can hold by chance or by intent."""
     with open(os.environ["GITHUB_OUTPUT"], "a", encoding="utf-8", errors="replace", newline="\n") as file:  # noqa: PTH123  # a file of the runner
         for name, value in outputs.items():
-            mark = "mark"
+            mark = f"mark_{secrets.token_hex(16)}"
             text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")  # no variable can hold a NUL
             file.write(f"{name}<<{mark}\n{text}\n{mark}\n")
 

@@ -187,15 +187,18 @@ def test_a_cancelled_job_ends_the_run(job: Job) -> None:
     assert time.monotonic() - started < 6
 
 
-def test_an_agentctl_that_dies_is_an_error(job: Job, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("does", "code"), [("kill -9 $$", 137), ("exit 0", 1), ("echo '{}'; exit 0", 1)])
+def test_an_agentctl_that_says_nothing_is_an_error(does: str, code: int, job: Job, tmp_path: Path) -> None:
     fake = tmp_path / "fake"
     fake.mkdir()
     program = fake / "agentctl"
-    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "agentctl {__version__}" && exit\nkill -9 $$\n')
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "agentctl {__version__}" && exit\n{does}\n')
     program.chmod(0o755)
     job.env["PATH"] = f"{fake}{os.pathsep}{job.env['PATH']}"
     end = act(job, prompt="x")
-    assert (end.code, end.outputs["ended"], end.outputs["exit-code"], end.outputs["cost"]) == (137, "error", "137", "")
+    expected = {"ended": "error", "exit-code": str(code), "text": "", "session": "", "cost": ""}
+    assert (end.code, end.outputs) == (code, expected)
+    assert "### agentctl: error" in end.summary
 
 
 def test_install_takes_the_agentctl_on_the_path(job: Job) -> None:

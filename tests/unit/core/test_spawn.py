@@ -34,9 +34,9 @@ def test_a_program_that_does_not_read_its_stdin() -> None:
 def test_the_deadline_kills_the_whole_group() -> None:
     sleep = nap()
     started = time.monotonic()
-    ended = run(["sh", "-c", f"echo begun; {sleep} & {sleep}"], timeout_s=0.3)
+    ended = run(["sh", "-c", f"echo begun; {sleep} & {sleep}"], timeout_s=1)
     assert ended == Finished(exit_code=-9, stdout=b"begun\n", stderr=b"", is_timed_out=True)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 6
     assert wait_until(lambda: not alive(sleep))
 
 
@@ -50,7 +50,7 @@ def test_pipes_held_open_are_not_waited_on() -> None:
     started = time.monotonic()
     ended = run(["sh", "-c", "sleep 60 & echo done"], timeout_s=20)
     assert ended == Finished(exit_code=0, stdout=b"done\n", stderr=b"")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 6
 
 
 @pytest.mark.parametrize("name", ["no-such-program", "./no-such-program", "/no/such/program"])

@@ -110,7 +110,7 @@ def test_the_end_of_the_command_is_the_end_of_its_tree(script: str, seconds: flo
     sleep = nap()
     end, heard, took = run_one(line(script.replace("{nap}", sleep)))
     assert (end, heard.out) == (CommandEnd(exit_code=0), b"started\n")
-    assert seconds <= took < seconds + 2
+    assert seconds <= took < 8
     assert not alive(sleep)
 
 
@@ -125,15 +125,15 @@ def test_the_end_of_the_command_is_the_end_of_its_tree(script: str, seconds: flo
 )
 def test_the_timeout_ends_the_tree(script: str, signals: set[int]) -> None:
     sleep = nap()
-    end, heard, took = run_one(line(script.replace("{nap}", sleep), timeout_s=0.5))
+    end, heard, took = run_one(line(script.replace("{nap}", sleep), timeout_s=1.5))
     assert (end.is_timed_out, end.exit_code, end.signal in signals) == (True, None, True)
     assert heard.out == b"begun\n"
-    assert took < 4
+    assert took < 6
     assert not alive(sleep)
 
 
 def test_a_command_may_clean_up_on_term() -> None:
-    end, heard, _ = run_one(line("trap 'echo cleaned; exit 7' TERM; sleep 60 & wait", timeout_s=0.5))
+    end, heard, _ = run_one(line("trap 'echo cleaned; exit 7' TERM; sleep 60 & wait", timeout_s=1.5))
     assert (end, heard.out) == (CommandEnd(exit_code=7, is_timed_out=True), b"cleaned\n")
 
 
@@ -168,7 +168,7 @@ def test_cancelling_the_task_ends_the_tree() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 5
         assert not alive(sleep)
 
     with_runner(work)
@@ -255,7 +255,7 @@ asyncio.run(main())
     size, grown_kb, ticks = map(int, done.stdout.split())
     assert size == 300_000_000
     assert grown_kb < 10_000
-    assert ticks >= 3
+    assert ticks >= 2
 
 
 @pytest.mark.parametrize("kills", ["the process", "its group"])

@@ -96,14 +96,14 @@ def test_huge_files_cost_little_memory_and_time(desk: Desk) -> None:
     desk.put("long", b"y" * 30_000_000 + b"\nsecond\n")
     os.truncate(desk.put("endless", b"z" * 9000), 3_000_000_000)
     tracemalloc.start()
-    started = time.monotonic()
+    started = time.process_time()
     shown = desk.call("read_file", path="sparse", limit=1)
     assert shown == "1: first\n... [more lines follow; go on with offset=2]"
     assert desk.call("read_file", path="long") == f"1: {'y' * 2000}… [line cut, 30,000,000 bytes in all]\n2: second"
     head, note = desk.call("read_file", path="endless").split("\n")
     assert head.startswith(f"1: {'z' * 2000}… [line cut, more than 100,")
     assert note == "... [more lines follow; go on with offset=2]"
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
     tracemalloc.stop()
 
