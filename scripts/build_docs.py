@@ -95,7 +95,7 @@ def _section(name: str, properties: Mapping[str, Any], fields: Iterable[str], me
 
 
 def envelope() -> str:
-    properties = events_schema()["oneOf"][0]["properties"]
+    properties = {**events_schema()["oneOf"][0]["properties"], "type": {"type": "string"}}
     rows = ((code(name), type_of(properties[name]), text) for name, text in _meanings()["envelope"].items())
     return table(("field", "type", "meaning"), rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from agentctl.cli.run import parse_run
@@ -22,10 +24,12 @@ from agentctl.core.endings import ENDINGS
 from agentctl.core.errors import UsageError
 from agentctl.core.events import EVENTS, SCHEMA_VERSION
 from agentctl.core.toolnames import TOOL_NAMES
+from agentctl.runner.schema import done_schema, events_schema
 from scripts.build_docs import FIELDS, ROOT, TABLES, OutOfStep, _same, documents
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-SHIPPED = [*PAGES, ROOT / "action.yml", *(ROOT / "examples").rglob("*.yml"), *(ROOT / "scripts").rglob("*.*")]
+SCRIPTS = [path for path in (ROOT / "scripts").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+SHIPPED = sorted([*PAGES, ROOT / "action.yml", *(ROOT / "examples").rglob("*.yml"), *SCRIPTS])
 TOOLS = Path(sys.executable).parent
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 GENERATED = re.compile(r"<!-- generated:.*?<!-- /generated -->", re.DOTALL)
@@ -174,6 +178,29 @@ def test_python_blocks_compile() -> None:
     assert len(blocks) >= 1
 
 
+FAILURES = (
+    ("--no-such-flag",),
+    ("-p", "x", "--max-steps", "none"),
+    ("-p", "x", "--model", "nobody/x"),
+    ("-p", "x"),
+    ("demo", "--policy", "missing.toml"),
+)
+
+
+@pytest.mark.parametrize("words", [None, *FAILURES], ids=str)
+def test_lines_fit_the_published_schemas(words: tuple[str, ...] | None) -> None:
+    """A whole run, and runs that fail before they begin: what the contract page says of the first and last line."""
+    lines = [json.loads(line) for line in (recorded() if words is None else agentctl(*words, "--json")).splitlines()]
+    for line in lines:
+        jsonschema.validate(line, events_schema())
+    jsonschema.validate(lines[-1], done_schema())
+    kinds = [line["type"] for line in lines]
+    assert (kinds[0], kinds[-1], kinds.count("init"), kinds.count("done")) == ("init", "done", 1, 1)
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**lines[0], "schema": "one"}, events_schema())
+
+
 RECIPES = [words for _, text in each_block(SHELLS) for words in calls(text, "jq")]
 
 
@@ -194,7 +221,11 @@ def recorded() -> bytes:
     """The events of a run with a changed file, a denied call, a failed command and a problem."""
     script = ROOT / "tests" / "recipes" / "scripts" / "recorded.json"
     rules = ("--allow", "bash:pytest *", "--allow", "write_file:yes.txt")
-    model = ("--model", f"scripted/{script}", "--stdin", "none", "--ephemeral", "--json")
+    return agentctl("-p", "go", "--model", f"scripted/{script}", "--ephemeral", "--json", *rules)
+
+
+def agentctl(*words: str) -> bytes:
+    """What the command writes to stdout; the environment holds a variable that it does not know."""
     env = {**os.environ, "AGENTCTL_WORD_OF_A_WRAPPER": "1"}
-    words = [str(TOOLS / "agentctl"), "-p", "go", *model, *rules]
-    return subprocess.run(words, capture_output=True, check=True, stdin=subprocess.DEVNULL, env=env).stdout
+    command = [str(TOOLS / "agentctl"), *words]
+    return subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL, env=env).stdout

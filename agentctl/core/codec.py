@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -35,28 +36,45 @@ _LINE_BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 def scrub(value: Any) -> Any:
-    """The same JSON value with every lone surrogate replaced."""
+    """The same JSON value with every lone surrogate replaced and NaN and infinity as null."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
         return {clean(str(key)): scrub(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [scrub(item) for item in value]
+    if isinstance(value, float) and value - value != 0:
+        return None
     return value
 
 
 def dumps(value: object, *, indent: bool = False) -> bytes:
-    """JSON in UTF-8 without a newline. Takes Records; never fails on lone surrogates or on large integers."""
-    plain = as_dict(value)
-    options = orjson.OPT_INDENT_2 if indent else 0
+    """JSON in UTF-8 without a newline. Takes Records, lone surrogates and integers beyond 64 bits."""
     try:
-        data = orjson.dumps(plain, option=options)
-    except (orjson.JSONEncodeError, TypeError):
-        data = orjson.dumps(scrub(plain), option=options | orjson.OPT_NON_STR_KEYS, default=str)
+        data = orjson.dumps(value, _plain, orjson.OPT_INDENT_2 if indent else 0)
+    except TypeError:
+        data = _dumps_odd(value, indent=indent)
     if data.isascii():
         return data
     text = data.decode()
     return text.translate(_LINE_BREAKS).encode()
+
+
+def _dumps_odd(value: object, *, indent: bool) -> bytes:
+    """For lone surrogates, keys that are no text and integers beyond 64 bits, which orjson refuses."""
+    import json
+
+    layout: JsonObject = {"indent": 2} if indent else {"separators": (",", ":")}
+    return json.dumps(scrub(as_dict(value)), ensure_ascii=False, allow_nan=False, **layout).encode()
+
+
+def _plain(value: object) -> Any:
+    """What orjson does not know by itself; it asks again for what is inside."""
+    if isinstance(value, Record):
+        return {name: value.__dict__[name] for name in value.fields}
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
 def loads(data: bytes | str) -> Any:
@@ -66,6 +84,7 @@ def loads(data: bytes | str) -> Any:
 
 def encode_event(stamped: Stamped) -> bytes:
     """One line of the JSON-lines stream, with its newline."""
+    event = stamped.event
     row: JsonObject = {
         "type": stamped.event.type,
         "seq": stamped.seq,
@@ -76,7 +95,7 @@ def encode_event(stamped: Stamped) -> bytes:
     }
     if stamped.subagent is not None:
         row["subagent"] = stamped.subagent
-    row.update(as_dict(stamped.event))
+    row.update({name: event.__dict__[name] for name in event.fields})
     return dumps(row) + b"\n"
 
 

@@ -22,6 +22,8 @@ from agentctl.engine.parts import Parts
 
 _GROWTH = 4
 """An answer that was cut by its length is asked for once more with a limit this many times higher."""
+UNKNOWN_MAXIMUM = 32_000
+"""What Anthropic models get when the catalogue does not know their maximum."""
 
 
 class Answer:
@@ -125,8 +127,10 @@ def _higher_limit(request: Request) -> int | None:
     """A limit worth trying, or None when there is no higher one."""
     ceiling = request.model.max_output
     sent = request.options.max_output_tokens
+    if sent is None and request.model.api == "anthropic-messages":  # which always has one: the maximum, if it is known
+        return UNKNOWN_MAXIMUM * _GROWTH if ceiling is None else None
     if sent is None:
-        return ceiling if request.model.api != "anthropic-messages" else None
+        return ceiling
     higher = sent * _GROWTH if ceiling is None else min(sent * _GROWTH, ceiling)
     return higher if higher > sent else None
 

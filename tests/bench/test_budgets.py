@@ -170,8 +170,10 @@ def test_size_of_the_first_request(
 
 
 def test_the_prefix_of_twenty_steps_never_changes(cwd: Path, env: dict[str, str]) -> None:
-    plan = {"todos": [{"content": "x", "status": "in_progress"}]}
-    turns = [Turn(calls=[Call("read_file", {"path": f"f{n}"}), Call("todo_write", plan)]) for n in range(20)]
+    plans = [{"todos": [{"content": f"step {n}", "status": "in_progress"}]} for n in range(20)]
+    turns = [
+        Turn(calls=[Call("read_file", {"path": f"f{n}"}), Call("todo_write", plan)]) for n, plan in enumerate(plans)
+    ]
     with serve([*turns, Turn(text="ok")]) as server:
         flags = ["--model", "openai/gpt-5", "--base-url", server.base_url, "--ephemeral"]
         once([AGENTCTL, "-p", "go", *flags], cwd, env)

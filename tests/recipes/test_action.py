@@ -173,7 +173,6 @@ def test_an_input_that_cannot_be_used(job: Job, given: dict[str, str], message: 
 
 def test_a_cancelled_job_ends_the_run(job: Job) -> None:
     """The runner signals the step's process alone; agentctl ends in order, and its outputs are still written."""
-    (job.workspace / "slow.sh").write_text("echo started\nexec sleep 60\n")
     call = {"name": "bash", "args": {"command": "sleep 60"}}
     context = inputs(prompt="x", model=script(job, {"tool_calls": [call]}), allow="bash:sleep *")
     assert job.run(INSTALL, context).code == 0
