@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -191,14 +192,13 @@ FAILURES = (
 def test_lines_fit_the_published_schemas(words: tuple[str, ...] | None) -> None:
     """A whole run, and runs that fail before they begin: what the contract page says of the first and last line."""
     lines = [json.loads(line) for line in (recorded() if words is None else agentctl(*words, "--json")).splitlines()]
-    for line in lines:
-        jsonschema.validate(line, events_schema())
-    jsonschema.validate(lines[-1], done_schema())
+    events, done = (jsonschema.Draft202012Validator(schema) for schema in (events_schema(), done_schema()))
+    assert [error for line in lines for error in events.iter_errors(line)] == []
+    assert list(done.iter_errors(lines[-1])) == []
     kinds = [line["type"] for line in lines]
     assert (kinds[0], kinds[-1], kinds.count("init"), kinds.count("done")) == ("init", "done", 1, 1)
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**lines[0], "schema": "one"}, events_schema())
+    assert not events.is_valid({**lines[0], "schema": "one"})
 
 
 RECIPES = [words for _, text in each_block(SHELLS) for words in calls(text, "jq")]
@@ -217,6 +217,7 @@ def test_jq_recipes_run(words: list[str], tmp_path: Path) -> None:
     assert found.stdout, words
 
 
+@cache
 def recorded() -> bytes:
     """The events of a run with a changed file, a denied call, a failed command and a problem."""
     script = ROOT / "tests" / "recipes" / "scripts" / "recorded.json"

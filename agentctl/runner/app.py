@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentctl.config.agents import AGENTS
-from agentctl.config.options import Options
-from agentctl.config.settings import Settings, resolve
+from agentctl.config.settings import Settings
 from agentctl.config.trust import WorkspaceReader
 from agentctl.config.workspace import Workspace
 from agentctl.core.errors import JournalError, UsageError
@@ -97,7 +96,7 @@ class Assembly:
 
 
 async def assemble(
-    options: Options,
+    settings: Settings,
     *,
     env: Mapping[str, str],
     cwd: Path,
@@ -105,11 +104,10 @@ async def assemble(
     hardening: Sequence[str] = (),
     is_demo: bool = False,
 ) -> Assembly:
-    """Reads the settings, decides what is trusted, and makes every part. Raises what ends a run before it starts.
+    """Makes every part of a run and reads its prompts. Raises what ends a run before it starts.
 
     `hardening` is what could not be done to protect this process, see sandbox/levels.py.
     """
-    settings = resolve(options, env=env, cwd=cwd)
     secrets, named = find_secrets(env, settings.secret_env)
     redactor = Redactor(secrets)
     model, provider = _model(settings, env, clock, cwd, is_demo=is_demo)

@@ -20,7 +20,7 @@ OK, MISSING, NOTE = "ok", "missing", "note"
 
 
 def examine(settings: Settings, env: Mapping[str, str]) -> JsonObject:
-    """`{ok, version, python, platform, sandbox, checks[{name, state: ok|missing|note, what, fix}]}`; opens no socket."""
+    """`{ok, version, python, platform, sandbox, checks[{name, state: ok|missing|note, what, fix}]}`. No network."""
     checks = [
         _bash(),
         _shfmt(settings),

@@ -9,6 +9,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 
 from agentctl.config.options import Options
+from agentctl.config.settings import Settings, resolve
 from agentctl.core.codec import encode_event
 from agentctl.core.endings import ENDINGS
 from agentctl.core.errors import AgentctlError, Cancelled, LimitReached, ProviderError, exit_code_of
@@ -57,7 +58,11 @@ class Run:
         self._assembly: Assembly | None = None
         self._turn = 0
         self.stamper = Stamper(session=None, clock=clock, redactor=Redactor({}), position=self._position)
+        self.settings: Settings | None = None
+        """None until they are known."""
         self.done: Done | None = None
+        self.error: AgentctlError | None = None
+        """What ended the run, when it did not complete."""
 
     def interrupt(self) -> None:
         """Stops the running commands; the turn goes on."""
@@ -93,8 +98,10 @@ class Run:
 
     async def _begin(self) -> AsyncGenerator[Stamped, None]:
         try:
+            self.settings = resolve(self._options, env=self._env, cwd=self._cwd)
+            stop_after(self._stop, max(0.0, self.settings.timeout - (self._clock.monotonic() - self._started)))
             self._assembly = await assemble(
-                self._options,
+                self.settings,
                 env=self._env,
                 cwd=self._cwd,
                 clock=self._clock,
@@ -106,7 +113,6 @@ class Run:
                 yield stamped
             raise
         assembly = self._assembly
-        stop_after(self._stop, max(0.0, assembly.settings.timeout - (self._clock.monotonic() - self._started)))
         self._account.todos = assembly.todos.items
         self._account.problems = list(assembly.init.problems or ())
         self.stamper = Stamper(
@@ -166,7 +172,7 @@ class Run:
         for outcome in self._account.open_calls():
             self._account.note(outcome)
             yield from self.stamper.stamp(outcome)
-        error = error or self._verdict() or self._deliver()
+        self.error = error = error or self._verdict() or self._deliver()
         if error is not None:
             yield from self.stamper.stamp(_error_event(error))
         self.done = self._done(error)
@@ -293,6 +299,8 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
     async with aclosing(run.events()) as events:
         async for stamped in events:
             show.stamper = run.stamper
+            if run.settings is not None:
+                show.adopt(run.settings)
             try:
                 await show.show(stamped)
             except asyncio.CancelledError:
@@ -304,6 +312,7 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
                 break  # nobody reads the last line
     watch.cancel()
     stop.finish()
+    show.explain(run.error)
     return run.done.exit_code if run.done else ENDINGS["error"].exit_code
 
 

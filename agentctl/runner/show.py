@@ -7,9 +7,11 @@ import os
 from collections.abc import Callable, Mapping
 
 from agentctl.config.options import Options
+from agentctl.config.settings import Settings
 from agentctl.core.codec import dumps, encode_event
 from agentctl.core.errors import AgentctlError
 from agentctl.core.events import Done, ReasoningDelta, Stamped, TextDelta
+from agentctl.core.text import cut_end
 from agentctl.runner.output import Stdout, say
 from agentctl.runner.progress import closing_lines, failure_lines, problem_lines, progress_lines
 from agentctl.runner.stamp import COALESCE_S, Stamper
@@ -26,11 +28,16 @@ class Show:
     ) -> None:
         """`fail` ends the run when a line that a timer writes cannot be written."""
         self.format = wanted_format(options, env)
-        self._is_quiet = bool(options.quiet) or env.get("AGENTCTL_QUIET", "").lower() in ("1", "true", "yes", "on")
+        self._is_quiet = bool(options.quiet) or _is_on(env, "AGENTCTL_QUIET")
+        self._is_debug = bool(options.debug) or _is_on(env, "AGENTCTL_DEBUG")
         self.stamper = stamper
         self._fail = fail
         self._stdout = Stdout()
         self._timer: asyncio.TimerHandle | None = None
+
+    def adopt(self, settings: Settings) -> None:
+        """The settings are known: a config file may have had a say."""
+        self.format, self._is_quiet, self._is_debug = settings.format, settings.quiet, settings.debug
 
     async def show(self, stamped: Stamped) -> None:
         """Raises Cancelled when the reader of stdout is gone."""
@@ -61,8 +68,18 @@ class Show:
         elif done.ended == "completed":
             await self._stdout.write(done.text.encode("utf-8", "replace") + b"\n")
 
+    def explain(self, error: BaseException | None) -> None:
+        """With --debug: where a failure came from."""
+        if self._is_debug and error is not None:
+            from traceback import format_exception  # only for bug reports
+
+            for line in "".join(format_exception(error)).splitlines():
+                say(f"debug: {line}")
+
     def _say(self, stamped: Stamped) -> None:
         event = stamped.event
+        if self._is_debug:
+            say(f"debug: {stamped.seq} {cut_end(encode_event(stamped).decode().rstrip(), 400)}")
         if not self._is_quiet:
             for line in problem_lines(event):
                 say(line)
@@ -100,4 +117,8 @@ def wanted_format(options: Options, env: Mapping[str, str]) -> str:
     said = env.get("AGENTCTL_FORMAT", "")
     if said in ("text", "json", "jsonl"):
         return said
-    return "jsonl" if env.get("AGENTCTL_JSON", "").lower() in ("1", "true", "yes", "on") else "text"
+    return "jsonl" if _is_on(env, "AGENTCTL_JSON") else "text"
+
+
+def _is_on(env: Mapping[str, str], name: str) -> bool:
+    return env.get(name, "").lower() in ("1", "true", "yes", "on")

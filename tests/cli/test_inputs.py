@@ -1,0 +1,134 @@
+"""What reaches the model beside the prompt, and what is left alone."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import APIS, World, finish
+from tests.server import Turn
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def sent(server: Any, number: int = 0) -> str:
+    return str(server.requests[number].body)
+
+
+def test_a_pipe_beside_a_prompt_is_joined_fenced_and_labelled(world: World, served: Any) -> None:
+    server = served([Turn(text="ok")])
+    ran = world.run("-p", "Review this diff", "--json", server=server, stdin=b"+ added QZX ```\n").ended("completed", 0)
+    assert all(text in sent(server) for text in ("Review this diff", "QZX", "untrusted", "````"))
+    assert ran.events[0]["stdin"] == {"mode": "appended", "chars": 16, "path": None}
+
+
+@pytest.mark.parametrize("words", [[], ["-p", "-"], ["--prompt-file", "-"]])
+def test_stdin_can_be_the_prompt(world: World, served: Any, words: list[str]) -> None:
+    server = served([Turn(text="ok")])
+    ran = world.run(*words, "--json", server=server, stdin=b"only stdin QZY").ended("completed", 0)
+    assert "only stdin QZY" in sent(server)
+    assert ran.events[0]["stdin"]["mode"] == "prompt"
+
+
+def test_a_silent_pipe_is_left_alone_and_said_so(world: World, served: Any) -> None:
+    read, write = os.pipe()
+    started = time.monotonic()
+    process = world.start("-p", "go", "--json", server=served([Turn(text="ok")]), stdin=read)
+    ran = finish(process).ended("completed", 0)
+    os.close(read)
+    os.close(write)
+    assert time.monotonic() - started < 6
+    assert ran.events[0]["stdin"]["mode"] == "silent"
+    assert [problem["code"] for problem in ran.events[0]["problems"]] == ["stdin-silent"]
+    assert "--stdin append" in ran.err
+
+
+def test_append_waits_for_a_late_pipe_and_the_clock_bounds_it(world: World, served: Any) -> None:
+    read, write = os.pipe()
+    server = served([Turn(text="ok")])
+    process = world.start("-p", "go", "--json", "--stdin", "append", server=server, stdin=read)
+    time.sleep(2.6)
+    os.write(write, b"LATE")
+    os.close(write)
+    finish(process).ended("completed", 0)
+    os.close(read)
+    assert "LATE" in sent(server)
+
+
+def test_a_pipe_that_never_ends_is_bounded_by_the_clock(world: World, served: Any) -> None:
+    read, write = os.pipe()
+    os.write(write, b"begun")
+    process = world.start("-p", "go", "--json", "--timeout", "2", server=served([Turn(text="ok")]), stdin=read)
+    finish(process, limit_s=10).ended("timeout", 124)
+    os.close(read)
+    os.close(write)
+
+
+def test_stdin_none_reads_nothing(world: World, served: Any) -> None:
+    server = served([Turn(text="ok")])
+    ran = world.run("-p", "go", "--json", "--stdin", "none", server=server, stdin=b"SECRETDATA")
+    assert ran.ended("completed", 0).events[0]["stdin"]["mode"] == "none"
+    assert "SECRETDATA" not in sent(server)
+
+
+def test_a_long_input_is_kept_whole_as_a_readable_file(world: World, served: Any) -> None:
+    server = served([Turn(text="ok")])
+    data = b"HEAD " + b"x" * 300_000 + b" TAIL"
+    ran = world.run("-p", "go", "--json", server=server, stdin=data).ended("completed", 0)
+    path = ran.events[0]["stdin"]["path"]
+    assert (world.cwd / path).read_bytes() == data
+    assert all(text in sent(server) for text in ("HEAD", "TAIL", path))
+    assert len(server.requests[0].raw) < 230_000
+    assert (world.cwd / ".agentctl/state/.gitignore").read_text().strip() == "*"
+
+
+def test_files_and_mentions_are_attached_and_other_words_stay_text(world: World, served: Any) -> None:
+    (world.cwd / "notes.md").write_text("NOTES-CONTENT")
+    (world.cwd / "log.txt").write_text("LOG-CONTENT")
+    server = served([Turn(text="ok")])
+    prompt = "Ask @someone about @notes.md, mail a@log.txt"
+    world.run("-p", prompt, "--file", "log.txt", "--json", server=server).ended("completed", 0)
+    assert prompt in sent(server)
+    assert sent(server).count("NOTES-CONTENT") == 1
+    assert sent(server).count("LOG-CONTENT") == 1
+
+
+def test_what_may_not_be_read_is_not_attached(world: World, served: Any) -> None:
+    (world.cwd / ".env").write_text("TOKEN=abc")
+    (world.cwd.parent / "outside").write_text("OUTSIDE")
+    server = served([Turn(text="ok")])
+    ran = world.run("-p", "see @.env and @../outside", "--json", server=server).ended("completed", 0)
+    assert "TOKEN" not in sent(server)
+    assert "OUTSIDE" not in sent(server)
+    assert [problem["code"] for problem in ran.events[0]["problems"]] == ["attachment", "attachment"]
+    for path in (".env", "../outside"):
+        world.run("-p", "x", "--file", path, "--json", server=server).ended("usage", 2)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_image_goes_to_the_model(world: World, served: Any, api: str) -> None:
+    (world.cwd / "shot.png").write_bytes(PNG)
+    server = served([Turn(text="a dot")])
+    world.run("-p", "what is it?", "--image", "shot.png", "--json", server=server, api=api).ended("completed", 0)
+    assert base64.b64encode(PNG).decode() in server.requests[0].raw.decode()
+    assert server.refusals == []
+
+
+def test_what_is_no_image_is_refused(world: World) -> None:
+    (world.cwd / "shot.png").write_text("not a picture")
+    world.run("-p", "x", "--image", "shot.png", "--json").ended("usage", 2)
+
+
+def test_odd_bytes_do_no_harm(world: World, served: Any) -> None:
+    server = served([Turn(text="ok", repeat=2)])
+    world.run("-p", "go", "--json", server=server, stdin=b"\xff\xfe bad \x00 utf8 \xed\xa0\x80").ended("completed", 0)
+    process = world.start("-p", b"caf\xe9 \xff".decode("utf-8", "surrogateescape"), "--json", server=server)
+    finish(process).ended("completed", 0)
+    assert server.refusals == []
