@@ -1,10 +1,9 @@
-"""Isolation for every test: an empty home and config, a temporary folder, a clean environment, loopback sockets only."""
+"""Isolation for every test: an empty home and config, a temporary folder, a clean environment, loopback only."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ KEPT = (
 
 
 @pytest.fixture(autouse=True)
-def isolation(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def isolation(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Home, config and state of this test lie in their own folder; the test starts in an empty one."""
     world = tmp_path_factory.mktemp("world")
     for name in ("home", "cwd", "agentctl", "tmp"):
@@ -35,7 +34,7 @@ def isolation(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("AGENTCTL_HOME", str(world / "agentctl"))
     monkeypatch.setenv("TMPDIR", str(world / "tmp"))
     monkeypatch.chdir(world / "cwd")
-    yield world
+    return world
 
 
 @pytest.fixture(autouse=True)

@@ -65,6 +65,7 @@ PROCESS_CALLS |= {
 PROCESS_OWNERS = {"os", "posix", "asyncio", "pty", "loop"}
 PROCESS_HOMES = {"core/spawn.py", "core/watcher.py"}
 PRINT_HOMES = {"runner/output.py"}
+STREAMS = {"sys.stdout", "sys.stderr"}
 WRITE_HOMES = {"core/files.py"}
 WRITING_FLAGS = {"O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"}
 WRITING_METHODS = {"write_text", "write_bytes", "touch", "mkfifo", "NamedTemporaryFile", "TemporaryFile"}
@@ -114,9 +115,12 @@ def _uses(path: str, tree: ast.AST) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: opens a file for writing"
         if isinstance(node, ast.Attribute) and node.attr in WRITING_FLAGS and path not in WRITE_HOMES:
             yield f"{path}:{node.lineno}: opens a file for writing ({node.attr})"
-        if isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr") and _name(node.value) == "sys":
-            if path not in PRINT_HOMES:
-                yield f"{path}:{node.lineno}: uses sys.{node.attr}"
+        if (
+            isinstance(node, ast.Attribute)
+            and f"{_name(node.value)}.{node.attr}" in STREAMS
+            and path not in PRINT_HOMES
+        ):
+            yield f"{path}:{node.lineno}: uses sys.{node.attr}"
 
 
 def _opens_for_writing(node: ast.Call, name: str) -> bool:
@@ -132,6 +136,10 @@ def _opens_for_writing(node: ast.Call, name: str) -> bool:
 
 def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _full_name(node: ast.Attribute) -> str:
+    return f"{_name(node.value)}.{node.attr}"
 
 
 def _owner(node: ast.expr) -> str:

@@ -219,7 +219,7 @@ OPTIONS: tuple[Option, ...] = (
         group=MODEL,
         metavar="URL",
         is_never_project=True,
-        help="Where the service is, up to /chat/completions, /responses or /v1/messages.",
+        help="Where the service is, up to /chat/completions, /responses or /v1/messages. [the vendor's]",
     ),
     Option(
         name="agent",
@@ -246,7 +246,7 @@ OPTIONS: tuple[Option, ...] = (
         group=MODEL,
         metavar="N",
         minimum=1,
-        help="Limit of one response.",
+        help="Limit of one response. [the service's]",
     ),
     Option(
         name="tools",
@@ -254,7 +254,7 @@ OPTIONS: tuple[Option, ...] = (
         kind="words",
         group=MODEL,
         metavar="SET|NAME,...",
-        help="Offer exactly these tools or sets; +SET adds to the default.",
+        help="Offer exactly these tools or sets; +SET adds to the default. [all]",
     ),
     Option(
         name="max_steps",

@@ -41,4 +41,4 @@ ENDINGS: dict[str, Ending] = {
         ),
     )
 }
-"""Every ending this version can reach; `unmet` is reached by verbs only. `cancelled` carries the exit code of its signal instead of the table's."""
+"""Every ending this version can reach; `unmet` by verbs only. `cancelled` carries the exit code of its signal."""

@@ -75,8 +75,8 @@ class Collector:
 
     def result(self) -> Judgement:
         return Judgement(
-            invocations=tuple(dict.fromkeys(self.invocations)),
-            files=tuple(dict.fromkeys(self.files)),
-            trips=tuple(dict.fromkeys(self.trips)),
+            invocations=tuple(self.invocations),
+            files=tuple(self.files),
+            trips=tuple(self.trips),
             faults=tuple(dict.fromkeys(self.faults)),
         )

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from agentctl.policy.findings import Collector, FileUse
 from agentctl.policy.places import Places, matching_files
 from agentctl.policy.programs import FileWord
+from agentctl.policy.syntax import Unreadable
 from agentctl.policy.variables import Variables
 from agentctl.policy.words import Form
 
+MAX_FILES = 2000
 MAX_FOLDERS = 16
 """Folders a line can have moved to before its folder counts as unknown."""
 
@@ -110,6 +112,8 @@ class ShellState:
             advice = "use a path from the workspace root without cd"
             self._found.faults.append(f"the folder of {text[:60]!r} is not known before it runs; {advice}")
             return
+        if len(self._found.files) >= MAX_FILES:
+            raise Unreadable(f"it names more than {MAX_FILES:,} files; send it in smaller pieces")
         for folder in sorted(self.folders or (self._places.root,)):
             place = self._places.find(text, folder, access)
             self._found.files.append(FileUse(place=place, access=access, words=words))

@@ -16,7 +16,7 @@ from agentctl.policy.shell_ast import decode
 from agentctl.policy.syntax import Block, Function, Script, Statement, Unreadable
 
 MAX_COMMANDS = 200
-TIMEOUT_S = 2.0
+TIMEOUT_S = 1.5
 MAX_JSON = 64 * 1024 * 1024
 _CACHED_LINES = 256
 

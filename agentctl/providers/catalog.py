@@ -1,6 +1,6 @@
 """Windows, output limits, prices and abilities of models, from the generated file data/models.json.
 
-The file is made by scripts/build_catalog.py and never edited by hand. What it does not know is None: a model that is
+The file is made by scripts/build_models.py and never edited by hand. What it does not know is None: a model that is
 not in it has no price, and a variant is never priced as its relative. The file is read at the first look-up.
 
 Prices are list prices in USD per million tokens for requests that are answered at once. Where a service charges by

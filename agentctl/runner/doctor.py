@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentctl.config.settings import Settings
 from agentctl.core.types import JsonObject
 from agentctl.policy.shfmt import find_shfmt
 from agentctl.providers.presets import ANY_VENDOR_KEY, PRESETS
-from agentctl.sandbox.levels import report
+from agentctl.sandbox.environment import child_environment
+from agentctl.sandbox.levels import probe, report
+from agentctl.sandbox.process import ProcessRunner
 from agentctl.version import __version__
 
 OK, MISSING, NOTE = "ok", "missing", "note"
 
 
-def examine(settings: Settings, env: Mapping[str, str]) -> JsonObject:
-    """`{ok, version, python, platform, sandbox, checks[{name, state: ok|missing|note, what, fix}]}`. No network."""
+def examine(settings: Settings, env: Mapping[str, str], *, hardening: Sequence[str]) -> JsonObject:
+    """`{ok, version, python, platform, sandbox, checks[{name, state: ok|missing|note, what, fix}]}`. No network.
+
+    `hardening` is what could not be done to protect this process; a real command then tries what level 1 forbids.
+    """
     checks = [
         _bash(),
         _shfmt(settings),
@@ -29,7 +35,7 @@ def examine(settings: Settings, env: Mapping[str, str]) -> JsonObject:
         _keys(env),
         _home("state", settings.homes.state),
     ]
-    sandbox = report()
+    sandbox = report((*hardening, *asyncio.run(_breaches(env))))
     level = f"level {sandbox['level']}, network {sandbox['network']}"
     missing = "; ".join(sandbox["missing"])
     checks.append(
@@ -44,6 +50,15 @@ def examine(settings: Settings, env: Mapping[str, str]) -> JsonObject:
         "sandbox": sandbox,
         "checks": checks,
     }
+
+
+async def _breaches(env: Mapping[str, str]) -> list[str]:
+    """What a command of a run could do although level 1 says that it cannot."""
+    runner = ProcessRunner(child_environment(env))
+    try:
+        return await probe(runner)
+    finally:
+        await runner.close()
 
 
 def _check(name: str, state: str, what: str, fix: str = "") -> JsonObject:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agentctl.core.codec import dumps, encode_event
 from agentctl.core.errors import AgentctlError, Cancelled, exit_code_of
-from agentctl.core.text import clean
+from agentctl.core.text import clean, one_line
 
 _CHUNK = 4096
 """At most what POSIX lets a pipe take at once when it says it is writable."""
@@ -115,9 +115,11 @@ def describe(error: AgentctlError) -> list[str]:
     lines = [f"agentctl: {error.message}"]
     cause = error.__cause__
     while cause is not None:
-        lines.append(f"  cause: {type(cause).__name__}: {cause}")
+        lines.append(f"cause: {type(cause).__name__}: {cause}")
         cause = cause.__cause__
-    return [*lines, f"  hint: {error.hint}"] if error.hint else lines
+    if error.hint:
+        lines.append(f"hint: {error.hint}")
+    return [("  " if number else "") + one_line(line, 1_000) for number, line in enumerate(lines)]
 
 
 def report_failure(error: AgentctlError, argv: Sequence[str]) -> int:

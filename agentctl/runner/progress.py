@@ -21,6 +21,8 @@ from agentctl.core.events import (
 from agentctl.core.text import one_line
 from agentctl.core.types import Denial
 
+MESSAGE_CHARS = 1_000
+
 
 def progress_lines(event: Event) -> Iterator[str]:
     """The lines of one event in text mode; none for most."""
@@ -52,15 +54,18 @@ def problem_lines(event: Event) -> Iterator[str]:
     if isinstance(event, Init):
         for problem in event.problems or ():
             fix = f" {problem.fix}" if problem.fix else ""
-            yield f"agentctl: {problem.what}: {problem.why}.{fix}"
+            yield one_line(f"agentctl: {problem.what}: {problem.why.rstrip('.')}.{fix}", MESSAGE_CHARS)
 
 
 def failure_lines(event: Event) -> Iterator[str]:
-    """The lines of an error event: what happened, and what to do."""
+    """The lines of an error event: what happened, and what to do.
+
+    A service's words are folded into one line: a line of their own could be a command of the CI system's log.
+    """
     if isinstance(event, ErrorEvent):
-        yield f"agentctl: {event.message}"
+        yield one_line(f"agentctl: {event.message}", MESSAGE_CHARS)
         if event.hint:
-            yield f"  hint: {event.hint}"
+            yield f"  hint: {one_line(event.hint, MESSAGE_CHARS)}"
 
 
 def closing_lines(done: Done) -> Iterator[str]:

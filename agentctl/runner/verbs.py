@@ -18,6 +18,7 @@ from agentctl.core.text import did_you_mean
 from agentctl.core.toolnames import TOOL_NAMES
 from agentctl.core.types import JsonObject
 from agentctl.runner.output import print_bytes, report_verb_failure
+from agentctl.sandbox.levels import harden_self
 
 
 def _verb(action: Callable[..., int]) -> Callable[..., int]:
@@ -179,7 +180,7 @@ def doctor(options: Options) -> int:
     """What this machine has and enforces. Exit code 3 when something that a run needs is missing."""
     from agentctl.runner.doctor import examine
 
-    report = examine(_settings(options), dict(os.environ))
+    report = examine(_settings(options), dict(os.environ), hardening=harden_self())
     rows = [(check["state"], str(check["name"]), str(check["what"])) for check in report["checks"]]
     fixes = [f"  {check['name']}: {check['fix']}" for check in report["checks"] if check["fix"]]
     _print(options, report, [*table(rows), *(["", "To mend:", *fixes] if fixes else [])])

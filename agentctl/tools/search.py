@@ -155,7 +155,11 @@ class Glob:
 
     async def run(self, call_id: str, args: GlobArguments) -> ToolResult:
         count, content = await in_thread(lambda stop: self._find(args, stop))
-        return ToolResult(call_id=call_id, content=content, summary=f"{count} files match {args.pattern}")
+        return ToolResult(
+            call_id=call_id,
+            content=content,
+            summary=f"{count} {'file matches' if count == 1 else 'files match'} {args.pattern}",
+        )
 
     def _find(self, args: GlobArguments, stop: Stop) -> tuple[int, str]:
         search = _Search(self._workspace, self._may_read, args.includeIgnored, stop)

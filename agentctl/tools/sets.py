@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentctl.core.redact import Redactor
 
 CATALOGUE = Path(__file__).with_name("catalogue.json")
-"""Name, description, effect, set and parameters of every built-in tool; scripts/build_catalogue.py writes it."""
+"""Name, description, effect, set and parameters of every built-in tool; scripts/build_tools.py writes it."""
 
 CLASSES = {
     "read_file": ("read", "ReadFile"),

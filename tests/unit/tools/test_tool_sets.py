@@ -23,7 +23,7 @@ PROJECT = Path(__file__).parents[3]
 
 
 def test_the_catalogue_is_in_step_with_the_tools() -> None:
-    argv = [sys.executable, str(PROJECT / "scripts" / "build_catalogue.py"), "--check"]
+    argv = [sys.executable, str(PROJECT / "scripts" / "build_tools.py"), "--check"]
     done = subprocess.run(argv, capture_output=True, check=False, cwd=PROJECT)
     assert (done.returncode, done.stderr) == (0, b"")
 

@@ -5,7 +5,7 @@ Neither is a dependency of agentctl. Fetch them into a scratch folder and run th
 
     pip install --target /tmp/catalog genai-prices==0.2.3
     pip download --no-deps --dest /tmp/catalog litellm==1.110.2
-    python scripts/build_catalog.py --genai-prices /tmp/catalog --litellm /tmp/catalog/litellm-1.110.2-*.whl
+    python scripts/build_models.py --genai-prices /tmp/catalog --litellm /tmp/catalog/litellm-1.110.2-*.whl
 
 Prices come from genai-prices, and from litellm's table where genai-prices has none; a price is taken whole from one of
 them, and where the two differ from the dearer one, so that a cost cap errs on the safe side. Windows, output limits and
