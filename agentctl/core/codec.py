@@ -31,7 +31,7 @@ _PARTS: dict[str, type[Record]] = {
     "answer": ToolAnswer,
 }
 _NAMES = {kind: name for name, kind in _PARTS.items()}
-_LINE_BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+_LINE_BREAKS = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "\x85\u2028\u2029")
 """Line breaks for some readers (str.splitlines, old JavaScript), so they leave as escapes."""
 
 
@@ -54,10 +54,10 @@ def dumps(value: object, *, indent: bool = False) -> bytes:
         data = orjson.dumps(value, _plain, orjson.OPT_INDENT_2 if indent else 0)
     except TypeError:
         data = _dumps_odd(value, indent=indent)
-    if data.isascii():
-        return data
-    text = data.decode()
-    return text.translate(_LINE_BREAKS).encode()
+    for sign, escape in _LINE_BREAKS:
+        if sign in data:
+            data = data.replace(sign, escape)
+    return data
 
 
 def _dumps_odd(value: object, *, indent: bool) -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentctl.policy.guards import SECRET_EXCLUDED, SECRET_PATTERNS
-from agentctl.policy.patterns import path_pattern
+from agentctl.policy.path_guards import SECRET_EXCLUDED, SECRET_PATTERNS
+from agentctl.policy.patterns import path_set
 from agentctl.policy.rules import Rule
 
 SOURCE = "built-in"
@@ -14,8 +14,8 @@ BUILTIN_RULES: tuple[Rule, ...] = (
         source=SOURCE,
         tools=("@read", "@exec"),
         decision="deny",
-        path=tuple(path_pattern(text) for text in SECRET_PATTERNS),
-        path_except=tuple(path_pattern(text) for text in SECRET_EXCLUDED),
+        path=path_set(SECRET_PATTERNS),
+        path_except=path_set(SECRET_EXCLUDED),
         reason="Files of this kind hold keys. Go on without their contents; `.env.example` may be read.",
     ),
     Rule(id="builtin:state", source=SOURCE, tools=("@state",), decision="allow"),

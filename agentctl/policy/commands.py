@@ -44,11 +44,11 @@ _PRINTERS = frozenset({"echo", "printf"})
 _REDIRECT_ACCESS = {"<": ("read",), "<&": ("read",), "<>": ("read", "write")}
 
 
-def judge_line(line: str, parse: Callable[[str], Script], places: Places) -> Judgement:
-    """Bounded to about 2 s; never raises for any text."""
+def judge_line(line: str, parse: Callable[[str], Script], places: Places, *, is_bash: bool = True) -> Judgement:
+    """Bounded to about 2 s; never raises for any text. Without bash only what every sh reads alike is judged."""
     try:
         walk = _Walk(parse, places)
-        walk.text(line)
+        walk.text(line, is_portable_only=not is_bash)
         return walk.finish()
     except Unreadable as fault:
         return Judgement(faults=(str(fault),))
@@ -233,7 +233,7 @@ class _Walk:
         codes = []
         for item in assignments:
             if item.value is not None:
-                forms = self._forms((item.value,))
+                forms = self._forms((item.value,)) or (Form(text=""),)
                 code = dangerous_assignment(item.name, forms[0] if len(forms) == 1 else None)
                 codes += [code] if code else []
                 self._word(item.value)
@@ -257,7 +257,7 @@ class _Walk:
 
     def _redirect(self, item: Redirect, words: tuple[Form, ...]) -> None:
         forms = self._forms((item.target,))
-        texts = (forms[0].text,) if forms[0].is_static else forms[0].choices
+        texts = (forms[0].text,) if forms and forms[0].is_static else forms[0].choices if forms else ()
         if len(forms) != 1 or not texts:
             self._found.faults.append(
                 f"the target of {item.operator} is not known before it runs; write the file name out"

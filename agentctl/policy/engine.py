@@ -9,28 +9,31 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentctl.core.codec import dumps
 from agentctl.core.errors import ToolFailure
 from agentctl.core.record import Record
 from agentctl.core.types import Decision, Effect, JsonObject, Losing, Problem, Subject, ToolSpec, Verdict
-from agentctl.policy import guards
+from agentctl.policy import path_guards
 from agentctl.policy.builtin import SOURCE
-from agentctl.policy.code import Code
-from agentctl.policy.commands import judge_line
-from agentctl.policy.findings import FileUse, Invocation, Judgement
 from agentctl.policy.matching import file_matches, invocation_matches, is_secret, lifts_code, path_fits, path_maybe
 from agentctl.policy.places import Place, Places
 from agentctl.policy.rules import Choice, Rule
-from agentctl.policy.shfmt import ShellParser
 from agentctl.policy.suggest import command_value, path_value
+
+if TYPE_CHECKING:
+    from agentctl.policy.code import Code
+    from agentctl.policy.findings import FileUse, Invocation, Judgement
+    from agentctl.policy.shfmt import ShellParser
 
 _RANKS: dict[Verdict, int] = {
     "guard": 60, "deny": 50, "opaque": 40, "protect": 30, "ask": 20, "unmatched": 10, "allow": 0,
 }  # fmt: skip
 _UNMATCHED_RANKS: dict[Choice, int] = {"deny": 49, "ask": 19, "allow": 1}
-_GUARDS = guards.PathTable(guards.PATH_GUARDS)
-_PROTECTED = guards.PathTable(guards.PROTECTED)
+_GUARDS = path_guards.PathTable(path_guards.PATH_GUARDS)
+_SEARCHERS = ("grep", "read_file")
+_PROTECTED = path_guards.PathTable(path_guards.PROTECTED)
 
 
 class Finding(Record):
@@ -56,6 +59,7 @@ class PolicyEngine:
         unmatched_source: str,
         is_yolo: bool,
         shell: ShellParser,
+        is_bash: bool,
         places: Places,
         protected: Sequence[Path],
         source_names: tuple[str, ...],
@@ -67,8 +71,15 @@ class PolicyEngine:
         self.source_names = source_names
         self.problems = problems
         self.digest = _digest(rules, unmatched)
+        self._by_tool: dict[tuple[str, Effect | None], tuple[Rule, ...]] = {}
+        self._read_refusals = tuple(
+            rule
+            for rule in rules
+            if rule.decision != "allow" and rule.path and any(rule.names_tool(name, "read") for name in _SEARCHERS)
+        )
         self._unmatched_source = unmatched_source
         self._shell = shell
+        self._is_bash = is_bash
         self._places = places
         self._protected = tuple(str(path.resolve()) for path in protected)
 
@@ -90,12 +101,8 @@ class PolicyEngine:
 
     def may_read(self, path: str) -> bool:
         """Whether a search may show what stands in this file: no rule refuses to read it."""
-        place = self._places.find(path)
-        return place.is_inside and not any(
-            rule.decision != "allow" and rule.path and rule.names_tool(tool, "read") and path_maybe(rule, place)
-            for tool in ("grep", "read_file")
-            for rule in self.rules
-        )
+        place = self._places.find_read(path)
+        return place.is_inside and not any(path_maybe(rule, place) for rule in self._read_refusals)
 
     # --- findings
 
@@ -105,7 +112,9 @@ class PolicyEngine:
         found: list[Finding] = []
         for subject in dict.fromkeys(subjects):
             if subject.kind == "command":
-                judgement = judge_line(subject.value, self._shell.parse, self._places)
+                from agentctl.policy.commands import judge_line  # all of the shell, needed with the first command only
+
+                judgement = judge_line(subject.value, self._shell.parse, self._places, is_bash=self._is_bash)
                 found.extend(self._line(tool, effect, judgement))
             elif subject.kind == "path":
                 found.extend(self._path(tool, effect, subject))
@@ -113,8 +122,11 @@ class PolicyEngine:
                 found.extend(self._other(tool, effect, subject))
         return found
 
-    def _applicable(self, tool: str, effect: Effect | None) -> Iterator[Rule]:
-        return (rule for rule in self.rules if rule.names_tool(tool, effect))
+    def _applicable(self, tool: str, effect: Effect | None) -> tuple[Rule, ...]:
+        key = (tool, effect)
+        if key not in self._by_tool:
+            self._by_tool[key] = tuple(rule for rule in self.rules if rule.names_tool(tool, effect))
+        return self._by_tool[key]
 
     def _bare(self, tool: str, effect: Effect | None) -> Iterator[Finding]:
         matched = [rule for rule in self._applicable(tool, effect) if rule.is_bare]
@@ -152,9 +164,9 @@ class PolicyEngine:
         if place.is_device:
             return
         if any(_is_below(path, own) for path in (place.full, place.real) for own in self._protected):
-            yield _guard(guards.OWN_FILES, place.shown, guards.OWN_FILES_WHY, guards.OWN_FILES_INSTEAD)
+            yield _guard(path_guards.OWN_FILES, place.shown, path_guards.OWN_FILES_WHY, path_guards.OWN_FILES_INSTEAD)
         elif not place.is_inside:
-            yield _guard(guards.OUTSIDE, place.shown, guards.OUTSIDE_WHY, guards.OUTSIDE_INSTEAD)
+            yield _guard(path_guards.OUTSIDE, place.shown, path_guards.OUTSIDE_WHY, path_guards.OUTSIDE_INSTEAD)
         row = _GUARDS.find(place)
         if row:
             yield _guard(row.id, place.shown, row.why, row.instead)
@@ -173,7 +185,7 @@ class PolicyEngine:
             )
 
     def _line(self, tool: str, effect: Effect, line: Judgement) -> Iterator[Finding]:
-        rules = tuple(self._applicable(tool, effect))
+        rules = self._applicable(tool, effect)
         for fault in line.faults:
             yield _opaque(fault, tool)
         for trip in line.trips:

@@ -8,15 +8,20 @@ from agentctl.policy.syntax import Unreadable
 
 MAX_BYTES = 65_536
 
-_REFUSED = re.compile(
+_REFUSED = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f\ud800-\udfff]"
 )
 
 
+def _is_plain(line: str) -> bool:
+    """Printable ASCII, tabs and newlines: nearly every line, and quicker than the expression above."""
+    return line.isascii() and line.replace("\n", "").replace("\t", "").isprintable()
+
+
 def gate(line: str) -> None:
     """Refuses what parsers and bash read differently, before any parser sees it. Raises Unreadable."""
-    found = _REFUSED.search(line)
+    found = None if _is_plain(line) else re.search(_REFUSED, line)
     if found:
         raise Unreadable(f"it holds the character U+{ord(found.group()):04X} at {found.start()}; send it without")
     if not line.strip():

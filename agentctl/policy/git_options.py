@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from agentctl.policy.code import Code
@@ -21,15 +20,17 @@ _GIT_RUNNERS = frozenset({
     ("daemon", ""), ("instaweb", ""), ("send-email", ""), ("gui", ""), ("credential", ""), ("remote-ext", ""),
     ("for-each-repo", ""), ("web--browse", ""),
 })  # fmt: skip
-_GIT_SAFE_KEYS = re.compile(
-    r"(user\.(name|email|signingkey)|init\.defaultbranch|advice\.\w+|color\.[\w.]+|safe\.directory|pull\.(rebase|ff)"
-    r"|push\.(default|autosetupremote|followtags)|fetch\.(prune|parallel)|core\.(autocrlf|eol|quotepath|filemode|"
-    r"longpaths|ignorecase|abbrev|symlinks)|merge\.(conflictstyle|ff)|diff\.(algorithm|renames|renamelimit|colormoved)"
-    r"|log\.\w+|commit\.gpgsign|tag\.gpgsign|rebase\.(autostash|autosquash)|rerere\.enabled|gc\.auto|"
-    r"remote\.[\w-]+\.(url|fetch)|branch\.[\w./-]+\.(remote|merge)|http\.(postbuffer|lowspeedlimit|lowspeedtime)"
-    r"|protocol\.version|maintenance\.auto|column\.ui|help\.autocorrect)",
-    re.IGNORECASE,
-)
+_SAFE_KEYS = frozenset({
+    "user.name", "user.email", "user.signingkey", "init.defaultbranch", "safe.directory", "pull.rebase", "pull.ff",
+    "push.default", "push.autosetupremote", "push.followtags", "fetch.prune", "fetch.parallel", "core.autocrlf",
+    "core.eol", "core.quotepath", "core.filemode", "core.longpaths", "core.ignorecase", "core.abbrev", "core.symlinks",
+    "merge.conflictstyle", "merge.ff", "diff.algorithm", "diff.renames", "diff.renamelimit", "diff.colormoved",
+    "commit.gpgsign", "tag.gpgsign", "rebase.autostash", "rebase.autosquash", "rerere.enabled", "gc.auto",
+    "http.postbuffer", "http.lowspeedlimit", "http.lowspeedtime", "protocol.version", "maintenance.auto", "column.ui",
+})  # fmt: skip
+_SAFE_SECTIONS = ("advice.", "color.", "log.")
+_SAFE_LAST = ("url", "fetch", "remote", "merge")
+"""Last words of remote.* and branch.* settings that only say where to fetch from and push to."""
 _GIT_CONFIG_READS = (
     "--get",
     "--list",
@@ -76,7 +77,10 @@ def git_code(args: Sequence[Form]) -> Code | None:
 
 def _is_safe_setting(setting: str) -> bool:
     key, _, value = setting.partition("=")
-    return bool(_GIT_SAFE_KEYS.fullmatch(key)) and "ext::" not in value
+    key = key.lower()
+    section, last = key.partition(".")[0], key.rpartition(".")[2]
+    is_place = section in ("remote", "branch") and key.count(".") >= 2 and last in _SAFE_LAST
+    return (key in _SAFE_KEYS or key.startswith(_SAFE_SECTIONS) or is_place) and "ext::" not in value
 
 
 def _is_git_code_option(command: str, text: str) -> bool:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentctl.core.errors import PolicyError
 from agentctl.core.types import Problem
 from agentctl.policy.builtin import BUILTIN_RULES, SOURCE
-from agentctl.policy.commands import judge_line
 from agentctl.policy.engine import PolicyEngine
 from agentctl.policy.matching import file_matches, invocation_matches, lifts_code, path_fits
 from agentctl.policy.places import Places
-from agentctl.policy.plain import PlainParser
 from agentctl.policy.rules import CHOICES, Choice, Rule, RuleFile, flag_rule, load_rules
-from agentctl.policy.shfmt import ShellParser
 from agentctl.policy.sources import PolicySource
+
+if TYPE_CHECKING:
+    from agentctl.policy.shfmt import ShellParser
 
 
 def load_policy(
@@ -29,13 +30,15 @@ def load_policy(
     extra_roots: Sequence[Path] = (),
     private_tmp: Path | None = None,
     protected: Sequence[Path] = (),
+    is_bash: bool = True,
 ) -> PolicyEngine:
     """The engine of a run. `shell` None means that no shfmt was found: plain words only, and a problem says so.
 
-    `protected` are paths of agentctl itself that nothing may write. Raises PolicyError with file and line.
+    `protected` are paths of agentctl itself (installation, home, --policy files) that nothing may write. `is_bash` is
+    false when commands will run in plain sh. Raises PolicyError with file and line.
     """
     places = Places(root, extra_roots, private_tmp)
-    parser = shell or PlainParser()
+    parser = shell or _plain_parser()
     problems = [Problem(code="no-shfmt", what="shell lines", why=parser.problem, fix="pip install shfmt-py")]
     problems = problems if parser.problem else []
     rules = list(BUILTIN_RULES)
@@ -58,11 +61,18 @@ def load_policy(
         unmatched_source=unmatched_source,
         is_yolo=is_yolo,
         shell=parser,
+        is_bash=is_bash,
         places=places,
         protected=protected,
         source_names=tuple(source.name for source in sources),
         problems=tuple(problems),
     )
+
+
+def _plain_parser() -> ShellParser:
+    from agentctl.policy.plain import PlainParser  # only for machines without shfmt
+
+    return PlainParser()
 
 
 def _left_out(source: PolicySource, file: RuleFile, kept: list[Rule], unmatched: Choice | None) -> list[Problem]:
@@ -102,6 +112,8 @@ def _example_matches(rule: Rule, text: str, shell: ShellParser, places: Places) 
             return any(pattern.matches(text) for pattern in rule.url)
         place = places.find(text)
         return rule.is_bare or path_fits(rule, place)
+    from agentctl.policy.commands import judge_line  # all of the shell, only for rules that bring examples
+
     line = judge_line(text, shell.parse, places)
     if rule.decision != "allow":
         by_file = bool(rule.path) and not rule.command and any(file_matches(rule, item) for item in line.files)

@@ -3,45 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from agentctl.policy.findings import FileUse, Invocation
-from agentctl.policy.patterns import PathPattern
 from agentctl.policy.places import Place
 from agentctl.policy.rules import Rule
+from agentctl.policy.words import Form
 
+if TYPE_CHECKING:
+    from agentctl.policy.findings import FileUse, Invocation
 
-def _hits(patterns: Sequence[PathPattern], name: str) -> bool:
-    return any(pattern.matches(name) for pattern in patterns)
+Words = Sequence[Form]
 
 
 def path_maybe(rule: Rule, place: Place) -> bool:
     """For refusals: one of the names of the place is enough, and outside the workspace its absolute name."""
-    names = place.names or (place.full.lstrip("/"), place.real.lstrip("/"))
-    return any(_hits(rule.path, name) and not _hits(rule.path_except, name) for name in names)
+    return any(rule.path.matches(name) and not rule.path_except.matches(name) for name in place.all_names)
 
 
 def path_fits(rule: Rule, place: Place) -> bool:
     """An allow rule has to cover every name of the place, as written and behind symlinks."""
     if rule.decision != "allow":
         return path_maybe(rule, place)
-    return bool(place.names) and place.is_inside and all(_hits(rule.path, name) for name in place.names)
+    return bool(place.names) and place.is_inside and all(rule.path.matches(name) for name in place.names)
 
 
 def is_secret(rule: Rule) -> bool:
     return rule.id == "builtin:secrets"
 
 
-def words_match(rule: Rule, item: Invocation) -> bool:
+def words_match(rule: Rule, words: Words, views: Sequence[Words] = ()) -> bool:
+    """Whether a command pattern of the rule fits. `views` are other readings of the words, for refusals only."""
     if rule.decision == "allow":
-        return any(pattern.surely(item.words) for pattern in rule.command)
-    return any(pattern.maybe(words) for pattern in rule.command for words in (item.words, *item.views) if words)
+        return any(pattern.surely(words) for pattern in rule.command)
+    return any(pattern.maybe(reading) for pattern in rule.command for reading in (words, *views) if reading)
 
 
 def invocation_matches(rule: Rule, item: Invocation, files: Sequence[FileUse]) -> bool:
     """Whether a rule speaks about a command of a line; with a path too, about its files."""
     if rule.is_bare:
         return True
-    if not rule.command or not words_match(rule, item):
+    if not rule.command or not words_match(rule, item.words, item.views):
         return False
     if not rule.path:
         return True
@@ -54,7 +55,7 @@ def invocation_matches(rule: Rule, item: Invocation, files: Sequence[FileUse]) -
 def file_matches(rule: Rule, item: FileUse) -> bool:
     if not rule.path or not path_fits(rule, item.place):
         return False
-    return not rule.command or words_match(rule, Invocation(words=item.words))
+    return not rule.command or words_match(rule, item.words)
 
 
 def lifts_code(rule: Rule, item: Invocation) -> bool:

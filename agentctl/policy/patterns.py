@@ -18,6 +18,8 @@ class BadPattern(ValueError):
 
 def glob_match(pattern: str, text: str) -> bool:
     """Whether the whole text fits: `*` is any run of characters, `?` exactly one, all else itself."""
+    if "*" not in pattern and "?" not in pattern:
+        return pattern == text
     at = spot = 0
     star = mark = -1
     while at < len(text):
@@ -93,12 +95,16 @@ class WordPattern(Record):
 
     def surely(self, words: Sequence[Form]) -> bool:
         """For allow: whatever the unknown words become, the command fits."""
+        if words and self.parts and not _word_surely(self.parts[0], words[0]):
+            return False
         if len(words) < len(self.parts) or (not self.is_open and len(words) != len(self.parts)):
             return False
         return all(_word_surely(part, word) for part, word in zip(self.parts, words, strict=False))
 
     def maybe(self, words: Sequence[Form]) -> bool:
         """For deny and ask: the command can turn out to fit."""
+        if words and self.parts and not words[0].is_many and not _word_maybe(self.parts[0], words[0]):
+            return False
         reach = {0}
         for word in words:
             if word.is_many:
@@ -134,7 +140,13 @@ class PathPattern(Record):
 
     def matches(self, path: str) -> bool:
         """`path` is relative to the root, with forward slashes and without `.` and `..`."""
-        parts = path.split("/")
+        return self.matches_parts(path.split("/"))
+
+    def matches_parts(self, parts: Sequence[str]) -> bool:
+        """`matches` for a path that is split already."""
+        first = self.segments[0]
+        if first != "**" and not segment_match(first, parts[0]):
+            return False
         return _segments(self.segments, parts, self.is_folder)
 
 
@@ -157,6 +169,53 @@ def path_pattern(text: str) -> PathPattern:
     if not anchored and segments[0] != "**":
         segments.insert(0, "**")
     return PathPattern(text=text, segments=tuple(segments), is_folder=text.endswith("/"))
+
+
+class PathSet(Record):
+    """Many patterns at once: plain names at any depth are looked up, only the others are tried one by one."""
+
+    texts: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+    others: tuple[PathPattern, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.texts)
+
+    @classmethod
+    def join(cls, sets: Sequence[PathSet]) -> PathSet:
+        """One set that matches what any of them matches."""
+        if len(sets) == 1:
+            return sets[0]
+        return cls(
+            texts=tuple(text for item in sets for text in item.texts),
+            names=frozenset(name for item in sets for name in item.names),
+            folders=frozenset(name for item in sets for name in item.folders),
+            others=tuple(pattern for item in sets for pattern in item.others),
+        )
+
+    def matches(self, path: str) -> bool:
+        """As PathPattern.matches, for any of the patterns."""
+        parts = path.split("/")
+        if not self.names.isdisjoint(parts) or not self.folders.isdisjoint(parts[:-1]):
+            return True
+        return any(pattern.matches_parts(parts) for pattern in self.others)
+
+
+def path_set(texts: Sequence[str]) -> PathSet:
+    """Raises BadPattern for the first pattern that path_pattern refuses."""
+    plain: dict[bool, set[str]] = {False: set(), True: set()}
+    others = []
+    for text in texts:
+        pattern = path_pattern(text)
+        last = pattern.segments[-1]
+        if pattern.segments == ("**", last) and last != "**" and not any(char in last for char in "*?[\\"):
+            plain[pattern.is_folder].add(last)
+        else:
+            others.append(pattern)
+    return PathSet(
+        texts=tuple(texts), names=frozenset(plain[False]), folders=frozenset(plain[True]), others=tuple(others)
+    )
 
 
 def _closes(segment: str) -> bool:
@@ -196,8 +255,8 @@ def _past_stars(reach: set[int], pattern: tuple[str, ...]) -> set[int]:
 
 def segment_match(pattern: str, name: str) -> bool:
     """One path segment: `*`, `?`, `[a-z]`, `[!a]` and backslash escapes."""
-    if not any(char in pattern for char in "[\\"):
-        return glob_match(pattern, name)
+    if "[" not in pattern and "\\" not in pattern:
+        return glob_match(pattern, name) if "*" in pattern or "?" in pattern else pattern == name
     tokens = _tokens(pattern)
     reach = {0}
     for char in name:

@@ -12,6 +12,7 @@ _DEVICES = frozenset({
     "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/random", "/dev/urandom",
 })  # fmt: skip
 _WRITABLE_DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+MAX_FOLDERS = 4096
 MAX_MATCHES = 1000
 """Files that one file name pattern may stand for before it counts as unknown."""
 
@@ -31,6 +32,11 @@ class Place(Record):
     """Below one of the roots, behind all symlinks too."""
     is_device: bool = False
 
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """What refusals look at: outside the workspace the absolute names without their first slash."""
+        return self.names or (self.full.lstrip("/"), self.real.lstrip("/"))
+
 
 class Places:
     """The roots of a run. `root` is the workspace; the others may be read and written too, their names are absolute."""
@@ -39,6 +45,7 @@ class Places:
         self.root = os.path.realpath(root)
         self._written_root = os.path.abspath(root)  # noqa: PTH100  # resolves no symlinks, as a shell would not
         others = [*extra_roots, *([private_tmp] if private_tmp else [])]
+        self._real_folders: dict[str, str] = {}
         self._roots = (self.root, *(os.path.realpath(path) for path in others))
 
     def find(self, path: str, cwd: str | None = None, access: str = "read") -> Place:
@@ -54,6 +61,20 @@ class Places:
         is_inside = is_device or any(_below(real, root) for root in self._roots)
         names = tuple(dict.fromkeys(name for name in (self._name(full), self._name(real)) if name is not None))
         return Place(shown=path, full=full, real=real, names=names, is_inside=is_inside, is_device=is_device)
+
+    def find_read(self, name: str) -> Place:
+        """As `find` for a file below the workspace, quick for many files: real folders are remembered."""
+        folder, _, last = name.rpartition("/")
+        if folder not in self._real_folders:
+            if len(self._real_folders) >= MAX_FOLDERS:
+                self._real_folders.clear()
+            self._real_folders[folder] = self.find(folder or ".").real
+        full = f"{self._real_folders[folder]}/{last}"
+        if last in ("", ".", "..") or name.startswith("/") or ".." in folder or os.path.islink(full):  # noqa: PTH114  # quick
+            return self.find(name)
+        names = tuple(dict.fromkeys(item for item in (name, self._name(full)) if item is not None))
+        is_inside = any(_below(full, root) for root in self._roots)
+        return Place(shown=name, full=full, real=full, names=names, is_inside=is_inside)
 
     def _name(self, full: str) -> str | None:
         for root in (self.root, self._written_root):

@@ -103,7 +103,7 @@ PROGRAMS: dict[str, Operands] = {
     "tar": Operands(access="", writes=("-C", "--directory")),
     "zip": Operands(access="read"),
     "patch": Operands(access="write", values="pdiF", writes=("-o", "--output"), reads=("-i", "--input")),
-    "git": Operands(access="", reads=("-C", "--git-dir", "--work-tree")),
+    "git": Operands(access="", reads=("-C", "--git-dir", "--work-tree"), writes=("--output",)),
     "make": Operands(access="", reads=("-C", "-f", "--file", "--directory")),
 }  # fmt: skip
 

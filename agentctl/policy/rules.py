@@ -17,11 +17,11 @@ from agentctl.core.toolnames import GROUPS, TOOL_NAMES
 from agentctl.core.types import Effect
 from agentctl.policy.patterns import (
     BadPattern,
-    PathPattern,
+    PathSet,
     UrlPattern,
     WordPattern,
     glob_match,
-    path_pattern,
+    path_set,
     url_pattern,
     word_pattern,
 )
@@ -44,8 +44,8 @@ class Rule(Record):
     decision: Choice
     reason: str = ""
     command: tuple[WordPattern, ...] = ()
-    path: tuple[PathPattern, ...] = ()
-    path_except: tuple[PathPattern, ...] = ()
+    path: PathSet = PathSet()
+    path_except: PathSet = PathSet()
     """Only for built-in rules: paths that the rule leaves alone."""
     url: tuple[UrlPattern, ...] = ()
     match: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Rule(Record):
             "tools": sorted(self.tools),
             "decision": self.decision,
             "command": sorted(item.text for item in self.command),
-            "path": sorted(item.text for item in self.path),
+            "path": sorted(self.path.texts),
             "url": sorted(item.text for item in self.url),
         }
 
@@ -158,7 +158,7 @@ class _Reader:
             decision=cast(Choice, decision),
             reason=reason,
             command=self._patterns(at, row, "command", word_pattern),
-            path=self._patterns(at, row, "path", path_pattern),
+            path=PathSet.join(self._patterns(at, row, "path", lambda text: path_set((text,)))),
             url=self._patterns(at, row, "url", url_pattern),
             match=self._texts(at, row, "match"),
             not_match=self._texts(at, row, "not_match"),
@@ -269,7 +269,7 @@ def flag_rule(flag: str, text: str, decision: Choice) -> Rule:
         if _has_effect(tool, frozenset({"exec"})) and not _has_effect(tool, frozenset({"read", "write"})):
             return rule.replace(command=(word_pattern(pattern),))
         if _has_effect(tool, frozenset({"read", "write"})):
-            return rule.replace(path=(path_pattern(pattern),))
+            return rule.replace(path=path_set((pattern,)))
         if _has_effect(tool, frozenset({"network"})):
             return rule.replace(url=(url_pattern(pattern),))
     except BadPattern as fault:

@@ -41,6 +41,11 @@ def decode(tree: dict[str, Any]) -> Script:
     return Script(statements=statements, is_portable=reader.is_portable)
 
 
+def decode_each(tree: dict[str, Any]) -> list[Script]:
+    """Every top-level statement as a Script of its own. Raises as `decode` does."""
+    return [decode({"Stmts": [node]}) for node in tree.get("Stmts") or ()]
+
+
 Node = dict[str, Any]
 _DQUOTE_SPECIALS = '$`"\\'
 _HEREDOC_SPECIALS = "$`\\"

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from agentctl.core.codec import loads
 from agentctl.policy.gate import gate
-from agentctl.policy.shell_ast import decode
-from agentctl.policy.syntax import Block, Function, Script, Statement, Unreadable
+from agentctl.policy.shell_ast import decode, decode_each
+from agentctl.policy.syntax import Block, Function, Script, Unreadable
+
+
+class TooSlow(Unreadable):
+    """shfmt did not answer in time."""
+
 
 MAX_COMMANDS = 200
-TIMEOUT_S = 1.5
+TIMEOUT_S = 1.8
 MAX_JSON = 64 * 1024 * 1024
 _CACHED_LINES = 256
 
@@ -49,6 +55,9 @@ def find_shfmt(root: Path) -> str | None:
     return None
 
 
+_Read = TypeVar("_Read")
+
+
 class ShfmtParser:
     """Runs shfmt once per new line; the result is kept, since the loop and `policy explain` ask again."""
 
@@ -64,6 +73,8 @@ class ShfmtParser:
                 self._cache.pop(next(iter(self._cache)))
             try:
                 self._cache[line] = self._read(line)
+            except TooSlow:
+                raise  # a busy machine, not a property of the line
             except Unreadable as fault:
                 self._cache[line] = fault
         found = self._cache[line]
@@ -80,20 +91,21 @@ class ShfmtParser:
         try:
             for line in wanted:
                 gate(line)
-            found = self._run(text).statements
+            found = self._run(text, decode_each)
         except Unreadable:
             return
-        bodies = [_batched(statement, at) for at, statement in enumerate(found)]
+        bodies = [_batched(script, at) for at, script in enumerate(found)]
         if len(bodies) != len(wanted) or None in bodies:
             return
         for line, body in zip(wanted, bodies, strict=True):
-            self._cache[line] = Script(statements=body or (), is_portable=False)
+            if body is not None:
+                self._cache[line] = body
 
     def _read(self, line: str) -> Script:
         gate(line)
-        return self._run(line, limit=MAX_COMMANDS)
+        return self._run(line, decode, limit=MAX_COMMANDS)
 
-    def _run(self, line: str, limit: int | None = None) -> Script:
+    def _run(self, line: str, read: Callable[[Any], _Read], limit: int | None = None) -> _Read:
         from agentctl.core.spawn import run  # subprocess machinery, needed with the first command only
 
         try:
@@ -101,7 +113,7 @@ class ShfmtParser:
         except OSError as fault:
             raise Unreadable(f"shfmt did not start ({fault}); install shfmt-py again") from fault
         if ended.is_timed_out:
-            raise Unreadable("it takes too long to parse; send it in smaller pieces")
+            raise TooSlow("it takes too long to parse; send it again or in smaller pieces")
         if ended.is_truncated:
             raise Unreadable("its syntax tree is too large; send it in smaller pieces")
         if ended.exit_code != 0:
@@ -110,7 +122,7 @@ class ShfmtParser:
         if limit and ended.stdout.count(b'"CallExpr"') > limit:
             raise Unreadable(f"it holds more than {MAX_COMMANDS} commands; send it in smaller pieces")
         try:
-            return decode(loads(ended.stdout))
+            return read(loads(ended.stdout))
         except RecursionError as fault:
             raise Unreadable("it is nested too deeply; send it in smaller pieces") from fault
         except (ValueError, KeyError, TypeError, AttributeError) as fault:
@@ -120,9 +132,13 @@ class ShfmtParser:
 _BATCH_NAME = "__agentctl_example_"
 
 
-def _batched(statement: Statement, at: int) -> tuple[Statement, ...] | None:
+def _batched(script: Script, at: int) -> Script | None:
+    """The body of the function that a line was put into; None when the line has changed what is around it."""
+    statement = script.statements[0]
     function = statement.command
     if not isinstance(function, Function) or function.name != f"{_BATCH_NAME}{at}" or statement.redirects:
         return None
     body = function.body.command
-    return body.bodies[0] if isinstance(body, Block) and body.kind == "Block" and not function.body.redirects else None
+    if not isinstance(body, Block) or body.kind != "Block" or function.body.redirects:
+        return None
+    return Script(statements=body.bodies[0], is_portable=script.is_portable)

@@ -17,6 +17,7 @@ from agentctl.policy.syntax import (
     Block,
     Declaration,
     Function,
+    Literal,
     Redirect,
     Simple,
     Statement,
@@ -24,7 +25,7 @@ from agentctl.policy.syntax import (
     Variable,
     Word,
 )
-from agentctl.policy.words import expand, plain_text
+from agentctl.policy.words import Form, expand, plain_text
 
 _NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)?")
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "wait", "unset", "exec"})
@@ -38,14 +39,15 @@ _DIGITS = re.compile(r"\d+")
 
 
 def records(value: object) -> Iterator[Record]:
-    """Every record inside a value, outer ones first."""
-    if isinstance(value, Record):
-        yield value
-        for name in value.fields:
-            yield from records(value.__dict__[name])
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from records(item)
+    """Every record inside a value except literals, in no order that matters."""
+    waiting: list[object] = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, tuple):
+            waiting.extend(item)
+        elif isinstance(item, Record) and type(item) is not Literal:
+            yield item
+            waiting.extend(item.__dict__.values())
 
 
 class Variables:
@@ -112,7 +114,7 @@ class Variables:
             return None
         texts: list[str] = [] if is_surely_set else [""]
         for word in found:
-            for form in expand(word) if word is not None else (None,):
+            for form in (expand(word) or (Form(text=""),)) if word is not None else (None,):
                 found_texts = (
                     () if form is None else (form.text,) if form.is_static else glob(form.glob) if form.glob else ()
                 )

@@ -45,6 +45,8 @@ class Form(Record):
 
 def plain_text(word: Word) -> str | None:
     """The text of a word without expansions of any kind, otherwise None."""
+    if not word.parts:
+        return ""
     forms = expand(word)
     return forms[0].text if len(forms) == 1 and forms[0].is_static else None
 
@@ -136,7 +138,7 @@ def expand(word: Word, lookup: Lookup | None = None) -> tuple[Form, ...]:
     found = _braces(_elements(word.parts), MAX_WORDS)
     if found is None:
         return (Form(text=UNKNOWN, is_many=True),)
-    return tuple(_form(item, lookup) for item in found)
+    return tuple(_form(item, lookup) for item in found if item)  # what is empty and unquoted is no word
 
 
 def _is_simple(part: Literal) -> bool:

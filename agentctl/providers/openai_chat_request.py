@@ -19,6 +19,7 @@ from agentctl.core.types import (
     ToolSpec,
 )
 from agentctl.providers.adapter import Endpoint, Healing
+from agentctl.providers.memo import ByIdentity
 from agentctl.providers.profiles import Profile
 from agentctl.providers.wire_common import (
     arguments_object,
@@ -26,9 +27,9 @@ from agentctl.providers.wire_common import (
     legal_history,
     legal_ids,
     own_data,
+    tool_schema,
     wire_name,
     wire_names,
-    wire_schema,
     with_state,
     without_images,
 )
@@ -79,7 +80,7 @@ def _tools(tools: Iterable[ToolSpec], to_wire: Mapping[str, str], profile: Profi
     """The functions, without those whose schema the service would refuse: one of them fails the whole request."""
     functions = []
     for tool in tools:
-        parameters = wire_schema(tool.parameters, profile.schema_rule)
+        parameters = tool_schema(tool, profile.schema_rule)
         if parameters is not None:
             function = {
                 "name": to_wire[tool.name],
@@ -152,7 +153,7 @@ class _Messages:
         self._ids: dict[str, str] = {}
 
     def render(self, *, takes_images: bool) -> list[JsonObject]:
-        history = legal_history(message for message in self._request.messages if _is_sayable(message))
+        history = legal_history(filter(_IS_SAYABLE, self._request.messages))
         history = _images_after_answers(history) if takes_images else without_images(history)
         if self._profile.merges_same_role:
             history = joined_roles(history)
@@ -177,13 +178,13 @@ class _Messages:
         ]
 
     def _assistant(self, message: Message) -> JsonObject:
-        text = message.text
-        content = {"content": text} if text or not message.calls else _EMPTY_CONTENT[self._profile.call_content]
+        text, calls = message.text, message.calls
+        content = {"content": text} if text or not calls else _EMPTY_CONTENT[self._profile.call_content]
         row: JsonObject = {"role": "assistant", **content}
         if self._echoes:
             row.update(self._echo(message))
-        if message.calls:
-            row["tool_calls"] = [self._call(call) for call in message.calls]
+        if calls:
+            row["tool_calls"] = [self._call(call) for call in calls]
         return row
 
     def _echo(self, message: Message) -> JsonObject:
@@ -224,6 +225,9 @@ class _Messages:
 def _is_sayable(message: Message) -> bool:
     """Reasoning alone is no message here: it would have neither content nor calls."""
     return message.role != "assistant" or bool(message.text.strip() or message.calls)
+
+
+_IS_SAYABLE = ByIdentity(_is_sayable)
 
 
 def _user_content(parts: Iterable[Part]) -> str | list[JsonObject]:

@@ -37,9 +37,9 @@ from agentctl.providers.wire_common import (
     legal_history,
     legal_ids,
     own_data,
+    tool_schema,
     wire_name,
     wire_names,
-    wire_schema,
     without_images,
 )
 
@@ -110,7 +110,7 @@ def _tools(tools: Iterable[ToolSpec], names: Mapping[str, str], profile: Profile
             "strict": False,
         }
         for tool in tools
-        if (schema := wire_schema(tool.parameters, profile.schema_rule)) is not None
+        if (schema := tool_schema(tool, profile.schema_rule)) is not None
     ]
 
 

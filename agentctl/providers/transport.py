@@ -66,6 +66,7 @@ class DirectTransport:
         self._idle_s = idle_s
         self._clients: dict[bool, httpx2.AsyncClient] = {}
         self._retired: list[httpx2.AsyncClient] = []
+        self._url: tuple[str, httpx2.URL] | None = None
 
     @asynccontextmanager
     async def open(self, request: WireRequest) -> AsyncIterator[WireResponse]:
@@ -110,11 +111,16 @@ class DirectTransport:
         raise AssertionError("unreachable: the second attempt returns or raises")
 
     def _build(self, client: httpx2.AsyncClient, request: WireRequest, trace: _ConnectTrace) -> httpx2.Request:
+        """As client.build_request would, without parsing the same URL for every step of a run (0.3 ms)."""
+        import httpx2
+
         timeout = {"connect": self._connect_s, "read": request.idle_s or self._idle_s, "write": _WRITE_S, "pool": None}
-        return client.build_request(
+        if self._url is None or self._url[0] != request.url:
+            self._url = (request.url, httpx2.URL(request.url))
+        return httpx2.Request(
             request.method,
-            request.url,
-            headers={"user-agent": USER_AGENT, **request.headers},
+            self._url[1],
+            headers={**client.headers, "user-agent": USER_AGENT, **request.headers},
             content=request.body or None,
             extensions={"timeout": timeout, "trace": trace},
         )

@@ -26,6 +26,7 @@ from agentctl.core.types import (
     ToolSpec,
 )
 from agentctl.providers.adapter import Endpoint
+from agentctl.providers.memo import ByIdentity
 from agentctl.providers.schema_subset import wire_schema
 
 __all__ = [
@@ -160,13 +161,34 @@ def auth_headers(endpoint: Endpoint) -> dict[str, str]:
     return {**headers, **endpoint.headers}
 
 
-def arguments_object(call: ToolCall) -> JsonObject:
-    """The arguments as an object, also when the model wrote none: many servers parse those of earlier calls."""
+def _parse_arguments(call: ToolCall) -> JsonObject:
     try:
         value = loads(clean(call.arguments)) if call.arguments.strip() else {}
     except ValueError:
         value = None
     return value if isinstance(value, dict) else {"unparsed": clean(call.arguments)}
+
+
+_parsed = ByIdentity(_parse_arguments)
+
+
+def arguments_object(call: ToolCall) -> JsonObject:
+    """The arguments as an object, also when the model wrote none: many servers parse those of earlier calls.
+
+    Not to be changed: it is the same object for every request.
+    """
+    return _parsed(call)
+
+
+_schemas: ByIdentity[ToolSpec, dict[str, JsonObject | None]] = ByIdentity(lambda _tool: {})
+
+
+def tool_schema(tool: ToolSpec, rule: str) -> JsonObject | None:
+    """The tool's wire_schema, made once for each rule. Not to be changed: it is the same object for every request."""
+    made = _schemas(tool)
+    if rule not in made:
+        made[rule] = wire_schema(tool.parameters, rule)
+    return made[rule]
 
 
 # --- opaque parts -------------------------------------------------------------------------------------------------
@@ -194,15 +216,18 @@ def legal_history(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 def tidy(messages: Iterable[Message]) -> tuple[Message, ...]:
     """No lone surrogates, no blank text parts, no messages without parts."""
-    kept = []
-    for message in messages:
-        parts = tuple(
-            _clean_part(part) for part in message.parts if not (isinstance(part, Text) and not part.text.strip())
-        )
-        if parts:
-            is_same = all(new is old for new, old in zip(parts, message.parts, strict=False))
-            kept.append(message if is_same and len(parts) == len(message.parts) else message.replace(parts=parts))
-    return tuple(kept)
+    return tuple(kept for message in messages if (kept := _tidied(message)) is not None)
+
+
+def _tidy_one(message: Message) -> Message | None:
+    parts = tuple(_clean_part(part) for part in message.parts if not (isinstance(part, Text) and not part.text.strip()))
+    if not parts:
+        return None
+    is_same = all(new is old for new, old in zip(parts, message.parts, strict=False))
+    return message if is_same and len(parts) == len(message.parts) else message.replace(parts=parts)
+
+
+_tidied = ByIdentity(_tidy_one)
 
 
 def _clean_part(part: Part) -> Part:
@@ -235,7 +260,7 @@ def paired(messages: Iterable[Message]) -> tuple[Message, ...]:
             if orphans:
                 result.append(Message(role="user", parts=tuple(map(_as_text, orphans))))
             continue
-        if message.calls:
+        if message.role == "assistant" and message.calls:
             message, mine = _with_unique_ids(message, used)
             for slot in reversed(mine):  # the latest message that used an id is asked first, its calls in order
                 answers.setdefault(slot.asked_id, []).insert(0, slot)
@@ -275,15 +300,17 @@ def _claimed(answer: ToolAnswer, answers: Mapping[str, Sequence[_Slot]]) -> bool
 def _with_unique_ids(message: Message, used: set[str]) -> tuple[Message, list[_Slot]]:
     parts: list[Part] = []
     slots: list[_Slot] = []
+    is_changed = False
     for part in message.parts:
         if isinstance(part, ToolCall):
             asked_id = part.id
             if not asked_id or asked_id in used:
                 part = part.replace(id=local_id(used, asked_id, part.name, part.arguments))
+                is_changed = True
             used.add(part.id)
             slots.append(_Slot(part, asked_id))
         parts.append(part)
-    return message.replace(parts=tuple(parts)), slots
+    return message.replace(parts=tuple(parts)) if is_changed else message, slots
 
 
 def _as_text(answer: ToolAnswer) -> Text:
