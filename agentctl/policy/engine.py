@@ -173,7 +173,7 @@ class PolicyEngine:
         kept = _PROTECTED.find(place)
         if kept and not any(rule.decision == "allow" and rule.path for rule in matched):
             reason = f"{place.shown!r} is protected: {kept.why}. {kept.instead}"
-            reach = path_value(tool, place.names[0]) if tool != "bash" else None
+            reach = path_value(tool, place.names[0])
             yield Finding(
                 verdict="protect",
                 rank=_RANKS["protect"],
@@ -204,7 +204,7 @@ class PolicyEngine:
         if item.access in ("write", "make"):
             for finding in self._write(place, matched, tool):
                 if item.access == "write" or finding.verdict == "guard":
-                    yield finding
+                    yield finding.replace(allow_with=None)  # no flag names a file of a command
         is_read_only = item.access == "list"
         yield from self._ruled(
             [rule for rule in matched if rule.path and not (is_read_only and is_secret(rule))], place.shown

@@ -62,6 +62,8 @@ def git_code(args: Sequence[Form]) -> Code | None:
     rest = args[at:]
     if not rest:
         return None
+    if (rest[0].is_many or rest[0].text.startswith(UNKNOWN)) and not rest[0].choices:
+        return Code(what="what git does is not known before it runs")
     command = rest[0].text
     operand = next((word.text for word in rest[1:] if not word.text.startswith("-")), "")
     if (command, operand) in _GIT_RUNNERS or (command, "") in _GIT_RUNNERS:

@@ -24,6 +24,7 @@ _SHELL_WORDS = frozenset({
     "--login", "--norc", "--noprofile", "--posix", "--noediting", "--restricted", "--verbose", "--version", "--help",
 })  # fmt: skip
 _MAX_TAILS = 8
+_MAX_READINGS = 32
 
 
 class TextJudge(Protocol):
@@ -72,10 +73,12 @@ class Invoker:
     def _plain(self, words: Words, codes: tuple[Code, ...], seen: Words | None = None) -> None:
         """A program that is judged by its own words. `seen` is how refusals read them when that differs."""
         read = seen or words
-        found = find_code(read)
-        views = ((read,) if seen else ()) + _views(read)
-        self._record(Invocation(words=words, views=views, code=(*codes, found) if found else codes))
-        self._guard(read)
+        readings = _readings(read)
+        found = [code for code in map(find_code, readings) if code]
+        views = (*(readings if seen else readings[1:]), *(view for item in readings for view in _views(item)))
+        self._record(Invocation(words=words, views=views, code=(*codes, *dict.fromkeys(found))))
+        for reading in readings:
+            self._guard(reading)
         if read[0].text == "find":
             self._find(read)
         elif read[0].text in ("cd", "pushd", "popd"):
@@ -224,6 +227,17 @@ def _is_stream(text: str) -> bool:
 
 def _ends_exec(words: Words, at: int) -> bool:
     return words[at].text == ";" or (words[at].text == "+" and words[at - 1].text == "{}")
+
+
+def _readings(words: Words) -> tuple[Words, ...]:
+    """The words as they are, then with every value that the line itself gives to its variables."""
+    readings: list[Words] = [()]
+    for word in words:
+        texts = [word, *(Form(text=text) for text in word.choices)]
+        if len(readings) * len(texts) > _MAX_READINGS:
+            texts = [word]
+        readings = [(*reading, text) for reading in readings for text in texts]
+    return tuple(readings)
 
 
 def _views(words: Words) -> tuple[Words, ...]:

@@ -12,7 +12,7 @@ from agentctl.policy.builtin import BUILTIN_RULES, SOURCE
 from agentctl.policy.engine import PolicyEngine
 from agentctl.policy.matching import file_matches, invocation_matches, lifts_code, path_fits
 from agentctl.policy.places import Places
-from agentctl.policy.rules import CHOICES, Choice, Rule, RuleFile, flag_rule, load_rules
+from agentctl.policy.rules import CHOICES, Choice, Rule, RuleFile, flag_rule, load_rules, takes_commands
 from agentctl.policy.sources import PolicySource
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ def load_policy(
     """
     places = Places(root, extra_roots, private_tmp)
     parser = shell or _plain_parser()
-    problems = [Problem(code="no-shfmt", what="shell lines", why=parser.problem, fix="pip install shfmt-py")]
-    problems = problems if parser.problem else []
+    problems = []
+    if parser.problem:
+        problems.append(Problem(code="no-shfmt", what="shell lines", why=parser.problem, fix="pip install shfmt-py"))
     rules = list(BUILTIN_RULES)
     unmatched: Choice | None = None
     unmatched_source = SOURCE
@@ -103,7 +104,7 @@ def _check_examples(rules: Sequence[Rule], shell: ShellParser, places: Places) -
 
 
 def _takes_lines(rule: Rule) -> bool:
-    return bool(rule.command) or (not rule.url and all(tool in ("bash", "@exec") for tool in rule.tools))
+    return bool(rule.command) or (not rule.url and all(takes_commands(tool) for tool in rule.tools))
 
 
 def _example_matches(rule: Rule, text: str, shell: ShellParser, places: Places) -> bool:

@@ -248,6 +248,11 @@ def is_tool(name: str) -> bool:
     )
 
 
+def takes_commands(tool: str) -> bool:
+    """Whether calls of the tool, and of no other kind, are shell lines."""
+    return _has_effect(tool, frozenset({"exec"})) and not _has_effect(tool, frozenset({"read", "write"}))
+
+
 def _hint(value: object, valid: Sequence[str]) -> str:
     return did_you_mean(value, valid) if isinstance(value, str) else f"Valid: {', '.join(valid)}."
 
@@ -266,7 +271,7 @@ def flag_rule(flag: str, text: str, decision: Choice) -> Rule:
     if not colon:
         return rule
     try:
-        if _has_effect(tool, frozenset({"exec"})) and not _has_effect(tool, frozenset({"read", "write"})):
+        if takes_commands(tool):
             return rule.replace(command=(word_pattern(pattern),))
         if _has_effect(tool, frozenset({"read", "write"})):
             return rule.replace(path=path_set((pattern,)))

@@ -112,10 +112,10 @@ RUNNERS: tuple[tuple[str, ...], ...] = (
     ("uv", "run"), ("uvx",), ("pipx", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"),
     ("rye", "run"), ("pixi", "run"), ("conda", "run"), ("bundle", "exec"), ("npx",), ("bunx",), ("npm", "exec"),
     ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("mise", "exec"), ("direnv", "exec"),
-    ("nix", "run"), ("chronic",), ("unbuffer",), ("fakeroot",), ("xvfb-run",), ("dbus-run-session",), ("catchsegv",),
+    ("nix", "run"), ("chronic",), ("unbuffer",), ("fakeroot",), ("xvfb-run",), ("dbus-run-session",),
     ("strace",), ("ltrace",), ("chroot",), ("unshare",), ("nsenter",), ("setpriv",), ("runuser",), ("systemd-run",),
     ("docker", "exec"), ("docker", "run"), ("podman", "exec"), ("podman", "run"), ("kubectl", "exec"), ("parallel",),
-    ("watch",), ("prlimit",), ("chrt",), ("numactl",), ("proot",), ("caffeinate",), ("rtk",), ("entr",), ("script",),
+    ("watch",), ("prlimit",), ("chrt",), ("numactl",), ("proot",), ("entr",), ("script",),
 )  # fmt: skip
 """Programs that run a command too, but whose grammar is not ours: a rule has to allow them by name. Every tail of
 their arguments is still shown to guards and deny rules."""

@@ -353,6 +353,23 @@ def test_what_allow_rules_see_through(tmp_path: Path) -> None:
         assert not world.bash(line).runs, line
 
 
+def test_variables_of_the_line_count(world: World) -> None:
+    """Values that the line itself gives are seen by guards, deny rules and the search for code."""
+    guarded = (
+        "f=--force; git push $f",
+        'f=-rf; rm "$f" x',
+        "m=777; chmod $m a.sh",
+        "for o in -D -d; do git branch $o x; done",
+    )
+    for line in guarded:
+        assert world.bash(line).verdict == "guard", line
+    assert world.bash("o=-c; python3 $o x").rule == "opaque:code"
+    assert world.bash("x='-c core.pager=y'; git $x log").rule == "opaque:code"
+    assert World(world.root, OPEN, deny=["bash:aws iam *"]).bash("s=iam; aws --x $s y").verdict == "deny"
+    for line in ("s=status; git $s", 'git push origin "$BRANCH"', "git log $x", "git -C src status"):
+        assert world.bash(line).runs, (line, world.bash(line))
+
+
 def test_without_bash_only_portable_lines_are_judged(tmp_path: Path) -> None:
     world = World(tmp_path, OPEN, is_bash=False)
     for line in ("echo a && echo b", "for i in 1 2; do echo $i; done", "echo $((1+1)) | cat"):
