@@ -18,7 +18,8 @@ from agentctl.config.table import OPTIONS, Option
 from agentctl.core.endings import ENDINGS
 from agentctl.core.events import EVENTS
 from agentctl.core.toolnames import TOOL_NAMES
-from agentctl.policy.guards import COMMAND_GUARDS, LINE_GUARDS, PATH_GUARDS, PROTECTED, PathGuard
+from agentctl.policy.guards import COMMAND_GUARDS, LINE_GUARDS
+from agentctl.policy.path_guards import PATH_GUARDS, PROTECTED, PathGuard
 from agentctl.providers.catalog import about
 from agentctl.providers.presets import PRESETS
 from agentctl.providers.profiles import PROFILES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -54,6 +55,7 @@ class Assembly:
         session: str,
         saved: SavedSession | None,
         journal: Journal | None,
+        cwd: Path,
         closers: list[Callable[[], object]],
     ) -> None:
         self.settings = settings
@@ -71,12 +73,16 @@ class Assembly:
         self.earlier_usage = saved.usage if saved else Usage()
         self.changes = Changes(settings.root)
         self.output = Path(settings.output) if settings.output else None
+        self._cwd = cwd
         self._closers = closers
 
     @property
     def resume(self) -> str | None:
-        """The command line that goes on with this session."""
-        return None if self.journal is None else "agentctl -c -p 'PROMPT'"
+        """The command line that goes on with this session, from the folder the run was started in."""
+        if self.journal is None:
+            return None
+        where = "" if self.settings.root == self._cwd.resolve() else f" -C {shlex.quote(str(self.settings.root))}"
+        return f"agentctl -c{where} -p 'PROMPT'"
 
     def check_strict(self) -> None:
         """Raises UsageError under --strict when something was left out."""
@@ -158,6 +164,7 @@ async def assemble(
         session=session,
         saved=saved,
         journal=journal,
+        cwd=cwd,
         closers=[workspace.close, outputs.close],
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.server.render_common import arguments, call_id, dumps
 from tests.server.script import Counts, Turn
-from tests.server.validate_anthropic import SIGNATURE
+from tests.server.validate_anthropic import SIGNATURE, UNTHOUGHT
 
 _STOPS = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal"}
 
@@ -62,8 +62,9 @@ def _blocks(turn: Turn, answer: int) -> list[tuple[dict[str, Any], list[dict[str
     if turn.whole_text:
         pieces = [{"type": "text_delta", "text": piece} for piece in turn.pieces(turn.whole_text)]
         blocks.append(({"type": "text", "text": ""}, pieces))
+    prefix = "toolu_" if turn.reasoning else f"toolu_{UNTHOUGHT}"
     for place, call in enumerate(turn.calls):
-        head = {"type": "tool_use", "id": call_id(call, answer, place, "toolu_"), "name": call.name, "input": {}}
+        head = {"type": "tool_use", "id": call_id(call, answer, place, prefix), "name": call.name, "input": {}}
         parts = [{"type": "input_json_delta", "partial_json": piece} for piece in turn.pieces(arguments(call))]
         blocks.append((head, [{"type": "input_json_delta", "partial_json": ""}, *parts]))
     return blocks

@@ -20,6 +20,8 @@ _BLOCK_FIELDS = {
     "thinking": "type thinking signature",
     "redacted_thinking": "type data",
 }
+UNTHOUGHT = "un"
+"""Marks the ids of calls that came without a thinking block, so none can be asked back."""
 _BLOCKS = {"user": ("text", "image", "tool_result"), "assistant": ("text", "tool_use", "thinking", "redacted_thinking")}
 _EXTRA = "{}: Extra inputs are not permitted"
 SIGNATURE = "signed-"
@@ -87,7 +89,8 @@ def _messages(messages: list[Any], is_thinking: bool) -> None:
         else:
             need(not waiting, f"{where}: `tool_use` ids were found without `tool_result` blocks: {', '.join(waiting)}")
             waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
-            if is_thinking and waiting and place == len(messages) - 2:
+            was_thought = not (waiting and waiting[0].startswith(f"toolu_{UNTHOUGHT}"))
+            if is_thinking and waiting and was_thought and place == len(messages) - 2:
                 first = blocks[0]["type"]
                 need(
                     first in ("thinking", "redacted_thinking"),
