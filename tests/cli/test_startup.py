@@ -41,7 +41,7 @@ def test_a_one_line_answer_loads_only_what_it_needs(world: World, served: Any, a
     modules = loaded(world, "-p", "x", "--quiet", *provider_flags(server, api))
     assert modules & {*NEVER, *NOT_FOR_AN_ANSWER} == set()
     assert {name for name in ADAPTERS.values() if name in modules} == {ADAPTERS[api]}
-    assert not {name for name in modules if name.startswith(("agentctl.tools.", "agentctl.policy.shell"))} - {
+    assert not {name for name in modules if name.startswith(("agentctl.tools.", "agentctl.policy.commands"))} - {
         "agentctl.tools.sets"
     }
 
