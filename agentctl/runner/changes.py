@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,26 +17,31 @@ class Changes:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._before: Status | None = None
+        self._after: Status | None = None
         self._is_asked = False
 
     @property
     def source(self) -> str:
-        """`tools+git` when git was asked before the first command, else `tools`."""
-        return "tools" if self._before is None else "tools+git"
+        """`tools+git` when git was asked before the first command and at the end, else `tools`."""
+        return "tools" if self._after is None else "tools+git"
 
-    def before_call(self, event: ToolCalled) -> None:
+    async def before_call(self, event: ToolCalled) -> None:
         """Notes the state of the work tree before the first command of the run."""
         tool = TOOL_NAMES.get(event.name)
         if self._is_asked or tool is None or tool.effect != "exec" or event.decision is None:
             return
         self._is_asked = True
         if is_work_tree(self._root):
-            self._before = status(self._root)
+            self._before = await asyncio.to_thread(status, self._root)
+
+    async def finish(self) -> None:
+        """At the end of a run that was not stopped from outside: such a run has no time for a large work tree."""
+        if self._before is not None:
+            self._after = await asyncio.to_thread(status, self._root)
 
     def paths(self, reported: Iterable[str]) -> list[str]:
         """Every changed path, relative to the root, sorted. Files that no longer exist are named, too."""
         found = set(reported)
-        after = status(self._root) if self._before is not None else None
-        if self._before is not None and after is not None:
-            found.update(difference(self._before, after))
+        if self._before is not None and self._after is not None:
+            found.update(difference(self._before, self._after))
         return sorted(found)

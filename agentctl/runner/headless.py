@@ -77,9 +77,13 @@ class Run:
                 yield event
             async with aclosing(self._turns()) as turns:
                 async for item in turns:
+                    if isinstance(item, ToolCalled) and self._assembly:
+                        await self._assembly.changes.before_call(item)
                     for stamped in self._pass_on(item):
                         yield stamped
                     self._stop.check()
+            if self._assembly:
+                await self._assembly.changes.finish()
         except asyncio.CancelledError:
             error = self._stop.take()
             if error is None:
@@ -108,7 +112,7 @@ class Run:
                 hardening=self._hardening,
                 is_demo=self._is_demo,
             )
-        except (AgentctlError, asyncio.CancelledError):
+        except BaseException:  # whatever it was, the first line comes
             for stamped in self.stamper.stamp(startup_init(str(self._cwd))):
                 yield stamped
             raise
@@ -161,8 +165,6 @@ class Run:
         self._account.note(item)
         if isinstance(item, Todos) and assembly.journal:
             assembly.journal.todos(item.items)
-        if isinstance(item, ToolCalled):
-            assembly.changes.before_call(item)
         yield from self.stamper.stamp(item)
 
     # --- end ----------------------------------------------------------------------------------------------------

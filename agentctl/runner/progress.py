@@ -12,6 +12,7 @@ from agentctl.core.events import (
     Init,
     Notice,
     Retry,
+    Stamped,
     Step,
     ToolCalled,
     ToolDenied,
@@ -24,12 +25,14 @@ from agentctl.core.types import Denial
 MESSAGE_CHARS = 1_000
 
 
-def progress_lines(event: Event) -> Iterator[str]:
+def progress_lines(stamped: Stamped) -> Iterator[str]:
     """The lines of one event in text mode; none for most."""
+    event = stamped.event
     match event:
         case Init() if event.model is not None:
             where = f"{event.model.vendor}/{event.model.name}"
-            yield f"agentctl {event.version}: {where}, agent {event.agent}, {len(event.tools or ())} tools"
+            tools = f"{len(event.tools or ())} tools"
+            yield f"agentctl {event.version}: {where}, agent {event.agent}, {tools}, session {stamped.session}"
         case ToolCalled():
             yield f"  {event.name} {_input(event.input)}"
         case ToolResulted():

@@ -84,7 +84,7 @@ class Show:
             for line in problem_lines(event):
                 say(line)
             if self.format == "text":
-                for line in progress_lines(event):
+                for line in progress_lines(stamped):
                     say(line)
         for line in failure_lines(event):
             say(line)

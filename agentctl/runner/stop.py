@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import threading
 from collections.abc import Callable
@@ -41,7 +40,7 @@ class Stop:
             return False
         self.reason = reason
         if self._last_word is not None:
-            self._timer = threading.Timer(LAST_WORD_S, self._give_up)
+            self._timer = threading.Timer(LAST_WORD_S, self.give_up)
             self._timer.daemon = True
             self._timer.start()
         return True
@@ -68,7 +67,8 @@ class Stop:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """Ends the process with its last line, whatever still hangs; the watcher takes care of commands."""
         if self._last_word is not None and self.reason is not None:
             self._last_word(self.reason)
 
@@ -93,7 +93,7 @@ class EarlySignals:
 
 def _stop_by(stop: Stop, number: int) -> None:
     if stop.reason is not None and number == signal.SIGINT:
-        os._exit(SIGNALS[signal.SIGINT])  # the second Ctrl-C does not wait for anything
+        stop.give_up()  # the second Ctrl-C does not wait for anything
     name = signal.Signals(number).name
     stop.trigger(Cancelled(f"stopped by {name}", exit_code=SIGNALS[signal.Signals(number)]))
 
