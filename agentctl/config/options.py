@@ -47,6 +47,11 @@ class Options(Record):
     max_cost: float | None = None
     max_context: int | None = None
     continue_: bool | None = None
+    continue_or_new: bool | None = None
+    resume: str | None = None
+    session_key: str | None = None
+    fork: bool | None = None
+    on_busy: str | None = None
     ephemeral: bool | None = None
     policy: str | None = None
     allow: tuple[str, ...] | None = None

@@ -42,6 +42,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "max_denials": 20,
     "timeout": 1800.0,
     "tool_timeout": 120.0,
+    "on_busy": "fail",
     "trust": "workspace",
 }
 
@@ -83,6 +84,11 @@ class Settings(Record):
     max_cost: float | None
     max_context: int | None
     continue_: bool
+    continue_or_new: bool
+    resume: str | None
+    session_key: str | None
+    fork: bool
+    on_busy: str
     ephemeral: bool
     policy: str | None
     """Absolute path, or builtin:NAME."""

@@ -28,6 +28,7 @@ ENDINGS: dict[str, Ending] = {
             when="a rejected request, a refusal, a cut or empty answer, a context that cannot be made to fit",
         ),
         Ending(name="auth", exit_code=9, when="a missing or bad key, no credit, no such model"),
+        Ending(name="busy", exit_code=10, when="another run holds the session"),
         Ending(
             name="unavailable",
             exit_code=75,

@@ -5,6 +5,7 @@
     │   ├── ConfigError                             a config file or variable, with its place
     │   └── PolicyError                             a policy file, with file and line
     ├── LimitReached                   limit        .limit: steps, tool_calls, tokens, cost, loop
+    ├── Busy                           busy         another run holds the session
     ├── DeniedTooOften                 denied
     ├── Cancelled                      cancelled    .exit_code: 129, 130, 141, 143
     ├── TimedOut                       timeout
@@ -58,6 +59,11 @@ class LimitReached(AgentctlError):
     def __init__(self, limit: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.limit = limit
+
+
+class Busy(AgentctlError):
+    ending = "busy"
+    kind = "busy"
 
 
 class DeniedTooOften(AgentctlError):

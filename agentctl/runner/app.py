@@ -32,7 +32,7 @@ from agentctl.sandbox.levels import report
 from agentctl.sandbox.process import ProcessRunner
 from agentctl.state.journal import Journal, SavedSession
 from agentctl.state.outputs import KeptOutputs
-from agentctl.state.sessions import Sessions, new_id
+from agentctl.state.selection import Selected
 from agentctl.state.todos import TodoList
 from agentctl.tools.sets import make_tools
 from agentctl.version import __version__
@@ -52,8 +52,7 @@ class Assembly:
         todos: TodoList,
         turns: tuple[Message, ...],
         init: Init,
-        session: str,
-        saved: SavedSession | None,
+        selected: Selected,
         journal: Journal | None,
         cwd: Path,
         closers: list[Callable[[], object]],
@@ -66,11 +65,14 @@ class Assembly:
         self.todos = todos
         self.turns = turns
         self.init = init
-        self.session = session
+        self.session = selected.id
         self.journal = journal
+        saved = selected.saved
         self.history: list[Message] = list(saved.history) if saved else []
         self.earlier_turns = saved.turns if saved else 0
-        self.earlier_usage = saved.usage if saved else Usage()
+        self.earlier_usage = saved.usage if saved and selected.forked_from is None else Usage()
+        self.changed_policy = saved is not None and saved.policy not in ("", init.policy.digest if init.policy else "")
+        """The session began under other rules; those of this run count."""
         self.changes = Changes(settings.root)
         self.output = Path(settings.output) if settings.output else None
         self._cwd = cwd
@@ -82,7 +84,7 @@ class Assembly:
         if self.journal is None:
             return None
         where = "" if self.settings.root == self._cwd.resolve() else f" -C {shlex.quote(str(self.settings.root))}"
-        return f"agentctl -c{where} -p 'PROMPT'"
+        return f"agentctl -r {self.session}{where} -p 'PROMPT'"
 
     def check_strict(self) -> None:
         """Raises UsageError under --strict when something was left out."""
@@ -103,6 +105,7 @@ class Assembly:
 
 async def assemble(
     settings: Settings,
+    selected: Selected,
     *,
     env: Mapping[str, str],
     cwd: Path,
@@ -116,11 +119,9 @@ async def assemble(
     """
     secrets, named = find_secrets(env, settings.secret_env)
     redactor = Redactor(secrets)
-    model, provider = _model(settings, env, clock, cwd, is_demo=is_demo)
+    model, provider = _model(settings, selected.saved, env, clock, cwd, is_demo=is_demo)
     _check_price(settings, model)
-    sessions = Sessions(settings.homes.sessions(settings.project_key))
-    saved = sessions.newest() if settings.continue_ else None
-    session = saved.id if saved else new_id()
+    saved, session = selected.saved, selected.id
     workspace = Workspace(settings.root, add_dirs=[Path(folder) for folder in settings.add_dir])
     outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=settings.ephemeral, redactor=redactor)
     reader = WorkspaceReader(settings.root, settings.trust)
@@ -150,7 +151,7 @@ async def assemble(
         redaction=redactor,
         clock=clock,
     )
-    journal, unsaved = _journal(settings, sessions, session, saved, model, policy, clock, redactor)
+    journal, unsaved = _journal(settings, selected, model, policy, clock, redactor)
     problems = (*settings.problems, *named, *reader.problems, *policy.problems, *inputs.problems, *unsaved)
     return Assembly(
         settings=settings,
@@ -161,23 +162,26 @@ async def assemble(
         todos=todos,
         turns=inputs.turns,
         init=_init(settings, model, tools, policy, hardening, inputs, tuple(problems)),
-        session=session,
-        saved=saved,
+        selected=selected,
         journal=journal,
         cwd=cwd,
-        closers=[workspace.close, outputs.close],
+        closers=[workspace.close, outputs.close, selected.release],
     )
 
 
 def _model(
-    settings: Settings, env: Mapping[str, str], clock: Clock, cwd: Path, *, is_demo: bool
+    settings: Settings, saved: SavedSession | None, env: Mapping[str, str], clock: Clock, cwd: Path, *, is_demo: bool
 ) -> tuple[ModelInfo, Provider]:
     from agentctl.providers.scripted import DEMO, ScriptedModel
     from agentctl.providers.select import select_model
 
     model, endpoint = select_model(
-        model=f"scripted/{DEMO}" if is_demo else settings.model,
-        model_origin="agentctl demo" if is_demo else settings.origins["model"],
+        model=f"scripted/{DEMO}" if is_demo else settings.model or (saved.model if saved else None),
+        model_origin="agentctl demo"
+        if is_demo
+        else "session"
+        if saved and not settings.model
+        else settings.origins["model"],
         api=settings.api,
         base_url=settings.base_url,
         env=env,
@@ -273,9 +277,7 @@ def _limits(settings: Settings) -> Limits:
 
 def _journal(
     settings: Settings,
-    sessions: Sessions,
-    session: str,
-    saved: SavedSession | None,
+    selected: Selected,
     model: ModelInfo,
     policy: PolicyEngine,
     clock: Clock,
@@ -284,17 +286,19 @@ def _journal(
     """The open journal. A home that cannot be written is a problem at the start, not an end."""
     if settings.ephemeral:
         return None, ()
-    path = saved.path if saved else sessions.path(session)
     try:
-        journal = Journal(path, clock.now, redactor.text)
-        if saved is None:
+        journal = Journal(selected.path, clock.now, redactor.text)
+        if selected.saved is None or selected.forked_from is not None:
             journal.header(
-                session=session,
+                session=selected.id,
                 cwd=str(settings.root),
                 model=f"{model.vendor}/{model.name}",
                 agent=settings.agent,
                 policy=policy.digest,
+                forked_from=selected.forked_from,
             )
+        if selected.saved is not None and selected.forked_from is not None:
+            journal.copy(selected.saved)
     except JournalError as error:
         fix = "Set AGENTCTL_HOME to a folder that can be written, or pass --ephemeral."
         return None, (Problem(code="session-not-saved", what="session", why=error.message, fix=fix),)

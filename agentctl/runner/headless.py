@@ -8,12 +8,24 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
+from agentctl.config.agents import AGENTS
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings, resolve
 from agentctl.core.codec import encode_event
 from agentctl.core.endings import ENDINGS
 from agentctl.core.errors import AgentctlError, Cancelled, LimitReached, ProviderError, exit_code_of
-from agentctl.core.events import Done, ErrorEvent, Event, ReasoningDelta, Stamped, TextDelta, Todos, ToolCalled, TurnEnd
+from agentctl.core.events import (
+    Done,
+    ErrorEvent,
+    Event,
+    Notice,
+    ReasoningDelta,
+    Stamped,
+    TextDelta,
+    Todos,
+    ToolCalled,
+    TurnEnd,
+)
 from agentctl.core.ports import Appended, Clock, Item, Spent
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Usage
@@ -26,6 +38,8 @@ from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Stop, stop_after
 from agentctl.sandbox.levels import harden_self
+from agentctl.state.selection import Selected, select, wanted_of
+from agentctl.state.sessions import Sessions
 
 READER_CHECK_S = 0.5
 CLOSE_S = 2.0
@@ -58,6 +72,7 @@ class Run:
         self._assembly: Assembly | None = None
         self._turn = 0
         self.stamper = Stamper(session=None, clock=clock, redactor=Redactor({}), position=self._position)
+        self._selected: Selected | None = None
         self.settings: Settings | None = None
         """None until they are known."""
         self.done: Done | None = None
@@ -104,8 +119,10 @@ class Run:
         try:
             self.settings = resolve(self._options, env=self._env, cwd=self._cwd)
             stop_after(self._stop, max(0.0, self.settings.timeout - (self._clock.monotonic() - self._started)))
+            self._selected = selected = await self._select(self.settings)
             self._assembly = await assemble(
                 self.settings,
+                selected,
                 env=self._env,
                 cwd=self._cwd,
                 clock=self._clock,
@@ -124,7 +141,28 @@ class Run:
         )
         for stamped in self.stamper.stamp(assembly.init):
             yield stamped
+        if assembly.changed_policy:
+            text = "The policy is not the one this session began with; the rules of this run count."
+            for stamped in self.stamper.stamp(Notice(code="policy-changed", text=text)):
+                yield stamped
         assembly.check_strict()
+
+    async def _select(self, settings: Settings) -> Selected:
+        """The session with its lease. Its agent counts where nothing else names one."""
+        wanted = wanted_of(
+            continue_newest=settings.continue_,
+            continue_or_new=settings.continue_or_new,
+            resume=settings.resume,
+            key=settings.session_key,
+            forks=settings.fork,
+            on_busy=settings.on_busy,
+        )
+        sessions = Sessions(settings.homes.sessions(settings.project_key))
+        selected = await select(sessions, wanted, self._clock, is_ephemeral=settings.ephemeral)
+        if selected.saved and settings.origins["agent"] == "built-in" and selected.saved.agent in AGENTS:
+            options = self._options.replace(agent=selected.saved.agent)
+            self.settings = resolve(options, env=self._env, cwd=self._cwd)
+        return selected
 
     def _position(self) -> tuple[int, int]:
         return max(1, self._turn), self._assembly.parts.budget.steps if self._assembly else 0
@@ -246,6 +284,8 @@ class Run:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
                     await self._assembly.close()
+        elif self._selected is not None:
+            self._selected.release()
 
 
 class DeniedAtEnd(AgentctlError):

@@ -32,6 +32,8 @@ class SavedSession(Record):
     updated: str
     model: str
     agent: str
+    policy: str
+    """Digest of the policy of the run that began it."""
     title: str
     turns: int
     history: tuple[Message, ...]
@@ -67,6 +69,17 @@ class Journal:
         self._write(
             "message", {"message": message_to_dict(message)}, is_synced=bool(message.calls) or message.role == "tool"
         )
+
+    def copy(self, saved: SavedSession) -> None:
+        """The history and the plan of another session; what they cost stays there."""
+        turns = 0
+        for message in saved.history:
+            if message.role == "user":
+                turns += 1
+                self.turn(turns, message)
+            else:
+                self.message(message)
+        self.todos(saved.todos)
 
     def usage(self, usage: Usage, cost_usd: float | None) -> None:
         self._write("usage", {"usage": as_dict(usage), "cost_usd": cost_usd})
@@ -116,6 +129,7 @@ def load(path: Path) -> SavedSession:
         updated=str(last.get("time", "")),
         model=str(header.get("model", "")),
         agent=str(header.get("agent", "")),
+        policy=str(header.get("policy", "")),
         title=history[0].text[:60] if history else "",
         turns=len(turns),
         history=tuple(history),

@@ -26,11 +26,21 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+def _plain(prefix: str) -> str:
+    """Only what an id can hold, so that a prefix is never a pattern."""
+    return "".join(char for char in prefix.lower() if char in "0123456789abcdef-") or "none"
+
+
 class Sessions:
     """The journals of one project, newest first by the time of their last record."""
 
     def __init__(self, folder: Path) -> None:
+        """`folder` is named after the project's key; its siblings are the other projects."""
         self._folder = folder
+
+    @property
+    def project_key(self) -> str:
+        return self._folder.name
 
     def path(self, session_id: str) -> Path:
         return self._folder / f"{session_id}.jsonl"
@@ -45,6 +55,20 @@ class Sessions:
         raise UsageError(
             "-c: there is no saved session for this folder", hint="Run once without -c, or check -C and --project."
         )
+
+    def find(self, prefix: str) -> str:
+        """The id that begins with `prefix`. Raises UsageError when there is none, or more than one, or elsewhere."""
+        found = [path.stem for path in self._paths() if path.stem.startswith(prefix.strip().lower())]
+        if len(found) == 1 and prefix.strip():
+            return found[0]
+        if len(found) > 1:
+            raise UsageError(f"-r {prefix!r} fits {len(found)} sessions", hint="Give more of the id.")
+        for path in self._folder.parent.glob(f"*/{_plain(prefix)}*.jsonl"):
+            raise UsageError(
+                f"-r {prefix!r} is a session of another folder: {load(path).cwd}",
+                hint="Run there, or name that folder with -C.",
+            )
+        raise UsageError(f"-r {prefix!r}: there is no such session", hint="`agentctl sessions list` shows them.")
 
     def all(self) -> tuple[list[SavedSession], list[Problem]]:
         """Every session, newest first, and the files that could not be read, by name."""

@@ -42,7 +42,7 @@ def test_in_a_folder_below_the_root_of_the_repository_paths_are_relative_to_the_
     server = served([Turn(calls=[Call("bash", {"command": "touch a b"})]), Turn(text="ok")])
     ran = world.run("-p", "go", "-C", "sub", "--json", "--yolo", server=server).ended("completed", 0)
     assert ran.done["files_changed"] == ["a", "b"]
-    assert ran.done["resume"] == f"agentctl -c -C {below} -p 'PROMPT'"
+    assert ran.done["resume"] == f"agentctl -r {ran.done['session']} -C {below} -p 'PROMPT'"
 
 
 def test_without_a_repository_only_tools_report(world: World, served: Any) -> None:

@@ -1,0 +1,145 @@
+"""Going on with a session: which one, by whom, and what comes along."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import APIS, World, finish
+from tests.server import Call, Turn
+
+SLOW = Turn(text="slow " * 40, delta=5, pause_s=0.1)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_by_prefix_by_key_and_newest(world: World, served: Any, api: str) -> None:
+    server = served(
+        [Turn(text="one"), Turn(when="PINEAPPLE.*one", text="two"), Turn(when="PINEAPPLE.*two", text="three")]
+    )
+    one = world.run("-p", "PINEAPPLE", "--json", "--session-key", "repo#7", server=server, api=api).ended(
+        "completed", 0
+    )
+    two = world.run("-p", "y", "--json", "--session-key", "repo#7", server=server, api=api).ended("completed", 0)
+    three = world.run("-r", one.done["session"][:12], "-p", "z", "--json", server=server, api=api).ended("completed", 0)
+    assert one.done["session"] == two.done["session"] == three.done["session"]
+    assert server.refusals == []
+
+
+def test_another_key_and_another_folder_are_other_sessions(world: World, served: Any) -> None:
+    server = served([Turn(text="a", repeat=-1)])
+    one = world.run("-p", "x", "--json", "--session-key", "k", server=server).done["session"]
+    assert world.run("-p", "x", "--json", "--session-key", "l", server=server).done["session"] != one
+    (world.cwd / "sub").mkdir()
+    assert world.run("-p", "x", "--json", "-C", "sub", "--session-key", "k", server=server).done["session"] != one
+    named = ("--project", "name", "--session-key", "k", "--json", "-p", "x")
+    first = world.run(*named, server=server).done["session"]
+    assert world.run(*named, "-C", "sub", server=server).done["session"] == first
+    ran = world.run("-r", one, "-C", "sub", "-p", "x", "--json", server=server).ended("usage", 2)
+    assert str(world.cwd) in ran.of("error")[0]["message"]
+
+
+def test_continue_or_new_needs_no_first_run(world: World, served: Any) -> None:
+    server = served([Turn(text="a"), Turn(when="FIRST", text="b")])
+    one = world.run("--continue-or-new", "-p", "FIRST", "--json", server=server).ended("completed", 0)
+    two = world.run("--continue-or-new", "-p", "x", "--json", server=server).ended("completed", 0)
+    assert one.done["session"] == two.done["session"]
+
+
+def test_a_fork_leaves_the_session_as_it_is(world: World, served: Any) -> None:
+    server = served([Turn(text="a"), Turn(when="FIRST", text="b"), Turn(when="FIRST", text="c")])
+    one = world.run("-p", "FIRST", "--json", server=server).done
+    journal = next((world.home / ".local/state/agentctl/sessions").glob(f"*/{one['session']}.jsonl"))
+    before = journal.read_bytes()
+    forked = world.run("-c", "--fork", "-p", "x", "--json", server=server).ended("completed", 0).done
+    assert forked["session"] != one["session"]
+    assert forked["usage_total"] == forked["usage"]
+    assert journal.read_bytes() == before
+    again = world.run("-r", forked["session"], "-p", "y", "--json", server=server).ended("completed", 0)
+    assert again.done["session"] == forked["session"]
+
+
+def test_a_busy_session_names_its_holder_and_the_first_run_is_not_disturbed(world: World, served: Any) -> None:
+    server = served([SLOW, Turn(text="c")])
+    key = ("--session-key", "k", "--json")
+    process = world.start("-p", "y", *key, server=server)
+    process.stdout.readline()
+    ran = world.run("-p", "z", *key, server=server).ended("busy", 10)
+    assert str(process.pid) in ran.of("error")[0]["message"]
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_waiting_for_a_busy_session_and_forking_it(world: World, served: Any) -> None:
+    server = served([Turn(text="seed"), SLOW, Turn(text="forked"), Turn(when="BUSY", text="waited")])
+    key = ("--session-key", "k", "--json")
+    world.run("-p", "SEED", *key, server=server).ended("completed", 0)
+    process = world.start("-p", "BUSY", *key, server=server)
+    process.stdout.readline()
+    forked = world.run("-p", "z", *key, "--on-busy", "fork", server=server).ended("completed", 0)
+    waited = world.run("-p", "z", *key, "--on-busy", "wait", server=server).ended("completed", 0)
+    assert (forked.done["text"], waited.done["text"]) == ("forked", "waited")
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_the_lease_of_a_killed_run_is_free_at_once(world: World, served: Any) -> None:
+    server = served([SLOW, Turn(text="on")])
+    key = ("--session-key", "k", "--json")
+    process = world.start("-p", "y", *key, server=server)
+    process.stdout.readline()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    started = time.monotonic()
+    world.run("-p", "z", *key, server=server).ended("completed", 0)
+    assert time.monotonic() - started < 10
+
+
+def test_model_and_agent_come_from_the_session_where_nothing_else_says(world: World, served: Any) -> None:
+    server = served([Turn(text="a", repeat=-1)])
+    base = ["--base-url", server.base_url, "--json", "-p", "x"]
+    world.run("--model", "openai/gpt-5-mini", "--agent", "quick", *base).ended("completed", 0)
+    same = world.run("-c", *base).ended("completed", 0).events[0]
+    assert (same["model"]["name"], same["model"]["origin"], same["agent"]) == ("gpt-5-mini", "session", "quick")
+    other = world.run("-c", "--model", "openai/gpt-5", "--agent", "deep", *base).ended("completed", 0).events[0]
+    assert (other["model"]["name"], other["agent"]) == ("gpt-5", "deep")
+
+
+def test_a_changed_policy_is_said(world: World, served: Any) -> None:
+    server = served([Turn(text="a", repeat=-1)])
+    world.run("-p", "x", "--json", server=server).ended("completed", 0)
+    same = world.run("-c", "-p", "x", "--json", server=server).ended("completed", 0)
+    changed = world.run("-c", "-p", "x", "--json", "--deny", "bash", server=server).ended("completed", 0)
+    assert [event["code"] for event in same.of("notice")] == []
+    assert [event["code"] for event in changed.of("notice")] == ["policy-changed"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["-c", "-r", "x"], ["--session-key", "a", "-c"], ["--fork"], ["-r", "nope"], ["-r", "*"], ["--session-key", " "]],
+)
+def test_flags_that_name_no_session(world: World, words: list[str]) -> None:
+    world.run("-p", "x", "--json", *words).ended("usage", 2)
+
+
+def test_another_wire_format_can_go_on(world: World, served: Any) -> None:
+    (world.cwd / "f").write_text("one")
+    look = Turn(reasoning="r", text="I look", calls=[Call("read_file", {"path": "f"})])
+    server = served([look, Turn(text="first"), Turn(when="MANGO.*first", text="second", repeat=3)])
+    world.run("-p", "MANGO", "--json", server=server, api="anthropic-messages").ended("completed", 0)
+    for api in APIS:
+        world.run("-c", "--fork", "-p", "x", "--json", server=server, api=api).ended("completed", 0)
+    assert server.refusals == []
+
+
+def test_two_runs_at_once_in_one_folder_lose_nothing(world: World, served: Any) -> None:
+    server = served([Turn(text="ok", pause_s=0.02, delta=1, repeat=-1)])
+    processes = [world.start("-p", f"run {n}", "--json", server=server) for n in range(6)]
+    sessions = {finish(process).ended("completed", 0).done["session"] for process in processes}
+    listed = json.loads(world.run("sessions", "list", "--json").out)
+    assert {row["id"] for row in listed["sessions"]} == sessions
+    assert (len(sessions), listed["problems"]) == (6, [])
