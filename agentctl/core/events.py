@@ -189,6 +189,19 @@ class Todos(Event):
     blocked: int
 
 
+class Compacted(Event):
+    """The context became too long; less of the history goes on the wire from here on. At most once a turn."""
+
+    type: ClassVar[str] = "compacted"
+    messages_before: int
+    messages_after: int
+    tokens_before: int
+    tokens_after: int
+    dropped: int
+    """Messages that left the wire; the session keeps them."""
+    summary: str
+
+
 class Retry(Event):
     """A model call is tried again. `discard`: text events of this step so far are void."""
 
@@ -288,6 +301,7 @@ EVENTS: tuple[type[Event], ...] = (
     ToolErrored,
     ToolDenied,
     Todos,
+    Compacted,
     Retry,
     TurnEnd,
     Notice,

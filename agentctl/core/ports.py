@@ -184,5 +184,13 @@ class Spent(Record):
     cost_usd: float | None
 
 
-Item: TypeAlias = Event | Appended | Spent
+class Viewed(Record):
+    """From now on less of the history goes on the wire; the journal keeps both."""
+
+    start: int
+    reasons_from: int
+    summary: str
+
+
+Item: TypeAlias = Event | Appended | Spent | Viewed
 """What run_turn yields: public events, and between them what only the journal sees."""

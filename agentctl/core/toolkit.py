@@ -26,14 +26,15 @@ class ToolDefinition(Record):
     acts_as: Callable[[JsonObject], tuple[str, JsonObject]] | None = None
 
     def catalogue_row(self) -> JsonObject:
-        """What goes into catalogue.json."""
-        return {
+        """What goes into catalogue.json. `wrapper` stands in it when calls of the tool stand for other calls."""
+        row = {
             "name": self.name,
             "description": self.description,
             "effect": self.effect,
             "set": self.set,
             "parameters": self.arguments.wire_schema(),
         }
+        return {**row, "wrapper": True} if self.acts_as else row
 
 
 class Implementation(Protocol):
@@ -57,6 +58,7 @@ class LazyTool:
             effect=row["effect"],
             set=row["set"],
             subjects=lambda args: self._tool.definition.subjects(args),
+            acts_as=self._acts_as if row.get("wrapper") else None,
         )
 
     @property
@@ -64,6 +66,10 @@ class LazyTool:
         if self._loaded is None:
             self._loaded = self._load()
         return self._loaded
+
+    def _acts_as(self, args: JsonObject) -> tuple[str, JsonObject]:
+        stands_for = self._tool.definition.acts_as
+        return stands_for(args) if stands_for else (self.spec.name, args)
 
     def parse(self, args: JsonObject) -> JsonObject:
         parsed: JsonObject = self._tool.definition.arguments.parse(args).as_args()

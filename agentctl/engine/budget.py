@@ -37,10 +37,15 @@ class Budget:
         return None if self._price is None else self._price.cost(self.usage)
 
     def begin_step(self) -> None:
-        """Before each request. Raises LimitReached when a cap is reached or the request would surely pass it."""
+        """Before each step. Raises LimitReached when a cap is reached or its request would surely pass it."""
+        if self.steps >= self.limits.max_steps:
+            raise _reached("steps", f"{self.steps} of {self.limits.max_steps} steps used", "--max-steps")
+        self.check_caps()
+        self.steps += 1
+
+    def check_caps(self) -> None:
+        """Before any request: tokens and cost. Raises LimitReached."""
         limits = self.limits
-        if self.steps >= limits.max_steps:
-            raise _reached("steps", f"{self.steps} of {limits.max_steps} steps used", "--max-steps")
         # What the next request sends is known to be at least what the last one sent and got back.
         known = Usage(cache_read=self._last.total)
         if limits.max_tokens is not None and (self.usage + known).total >= limits.max_tokens:
@@ -50,7 +55,6 @@ class Budget:
             cost = self._price.cost(self.usage)
             if cost + self._price.cost(known) >= limits.max_cost:
                 raise _reached("cost", f"${cost:.4f} of ${limits.max_cost:.4f} spent", "--max-cost")
-        self.steps += 1
 
     def metered(self, usage: Usage) -> None:
         """What is known so far of the response in flight; replaces the last figure."""

@@ -6,15 +6,30 @@ are in budget.py; what the model should see each step is a Section. None of them
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
+from agentctl.core.errors import ContextOverflow
 from agentctl.core.events import MessageText
 from agentctl.core.ports import Appended, Item
 from agentctl.core.types import Message
+from agentctl.engine.compaction import make_room
 from agentctl.engine.dispatch import run_calls
 from agentctl.engine.parts import Parts
 from agentctl.engine.receive import Answer
 from agentctl.engine.repair import INTERRUPTED, answer, open_calls
+
+
+async def ask(parts: Parts, reply: Answer, history: Sequence[Message]) -> AsyncGenerator[Item, None]:
+    """The answer to the history; a service that finds it too long is asked once more with less."""
+    try:
+        async for item in reply.receive(parts.context.request(history)):
+            yield item
+        return
+    except ContextOverflow:
+        async for item in make_room(parts, history, is_forced=True):
+            yield item
+    async for item in reply.receive(parts.context.request(history)):
+        yield item
 
 
 async def run_turn(parts: Parts, history: list[Message]) -> AsyncGenerator[Item, None]:
@@ -23,12 +38,15 @@ async def run_turn(parts: Parts, history: list[Message]) -> AsyncGenerator[Item,
     Yields public events, and Appended before anything acts on a message. Ends when the model answers without calls;
     every other end is an exception of core/errors.py. Goes on only when its consumer asks for the next item.
     """
+    parts.context.begin_turn()
     for call in open_calls(history[:-1]):
         yield _append(history, answer(call, INTERRUPTED, is_error=True), at=_place_of_answer(history, call.id))
     while True:
+        async for item in make_room(parts, history):
+            yield item
         parts.budget.begin_step()
         reply = Answer(parts)
-        async for item in reply.receive(parts.context.request(history)):
+        async for item in ask(parts, reply, history):
             yield item
         yield _append(history, reply.message)
         if reply.message.text.strip():

@@ -61,11 +61,8 @@ class AnthropicMessages:
 
     def to_wire(self, request: Request, endpoint: Endpoint, healing: Healing) -> JsonObject:
         profile = endpoint.profile
-        history = legal_history(request.messages)
-        takes_images = not healing.strips_images and request.model.images is not False
-        history = _few_images(history) if takes_images else without_images(history)
         names, _ = wire_names(request.tools)
-        blocks = _Blocks(history, endpoint.base_url, request.model, names, healing)
+        blocks = _blocks(request, endpoint, names, healing)
         has_lost = blocks.has_lost_thinking(thinking_mode(request, profile, healing))
         thinking = plan_thinking(request, profile, healing, has_lost_blocks=has_lost)
         body: JsonObject = {
@@ -80,13 +77,29 @@ class AnthropicMessages:
         return {key: value for key, value in body.items() if value and key not in healing.dropped_params}
 
     def from_stream(self, request: Request, endpoint: Endpoint) -> MessagesDecoder:
+        names, tool_names = wire_names(request.tools)
         return MessagesDecoder(
             model=request.model.name,
             base_url=endpoint.base_url,
-            tool_names=wire_names(request.tools)[1],
+            tool_names=tool_names,
             salt=str(len(request.messages)),
-            is_thinking=plan_thinking(request, endpoint.profile, Healing()).mode != "none",
+            is_thinking=_is_asked_to_think(request, endpoint, names),
         )
+
+
+def _blocks(request: Request, endpoint: Endpoint, names: Mapping[str, str], healing: Healing) -> _Blocks:
+    history = legal_history(request.messages)
+    takes_images = not healing.strips_images and request.model.images is not False
+    history = _few_images(history) if takes_images else without_images(history)
+    return _Blocks(history, endpoint.base_url, request.model, names, healing)
+
+
+def _is_asked_to_think(request: Request, endpoint: Endpoint, names: Mapping[str, str]) -> bool:
+    """Whether an answer without thinking had the choice: a request whose turn lost its blocks goes without."""
+    mode = thinking_mode(request, endpoint.profile, Healing())
+    if mode == "budget" and _blocks(request, endpoint, names, Healing()).has_lost_thinking(mode):
+        return False
+    return plan_thinking(request, endpoint.profile, Healing()).mode != "none"
 
 
 # --- prompt and tools ---------------------------------------------------------------------------------------------

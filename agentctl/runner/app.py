@@ -22,6 +22,7 @@ from agentctl.engine.context import Context
 from agentctl.engine.parts import LiveEvents, Parts
 from agentctl.engine.prompt import Prompt
 from agentctl.engine.repeat import RepeatGuard
+from agentctl.engine.view import View
 from agentctl.policy.engine import PolicyEngine
 from agentctl.providers.adapter import Endpoint
 from agentctl.runner.changes import Changes
@@ -137,11 +138,14 @@ async def assemble(
     request_options = RequestOptions(
         think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
     )
+    context = Context(
+        model=model, prompt=prompt, tools=specs, options=request_options, max_context=settings.max_context
+    )
+    if saved is not None and saved.view is not None:
+        context.view = View(**saved.view)
     parts = Parts(
         provider=provider,
-        context=Context(
-            model=model, prompt=prompt, tools=specs, options=request_options, max_context=settings.max_context
-        ),
+        context=context,
         tools=tools,
         policy=policy,
         budget=Budget(_limits(settings), model.price),
@@ -189,13 +193,13 @@ def _model(
     )
     if model.vendor == "scripted":
         return (model.replace(name="demo") if is_demo else model), ScriptedModel.load(cwd / model.name)
-    return model, _wire_provider(endpoint, clock)
+    return model, _wire_provider(endpoint, clock, settings.transport)
 
 
-def _wire_provider(endpoint: Endpoint, clock: Clock) -> Provider:
-    from agentctl.providers.make import make_provider  # a scripted model needs no HTTP
+def _wire_provider(endpoint: Endpoint, clock: Clock, transport: str) -> Provider:
+    from agentctl.providers.make import make_provider, make_transport  # a scripted model needs no HTTP
 
-    return make_provider(endpoint, clock)
+    return make_provider(endpoint, clock, make_transport(transport, endpoint))
 
 
 def _check_price(settings: Settings, model: ModelInfo) -> None:

@@ -26,7 +26,7 @@ from agentctl.core.events import (
     ToolCalled,
     TurnEnd,
 )
-from agentctl.core.ports import Appended, Clock, Item, Spent
+from agentctl.core.ports import Appended, Clock, Item, Spent, Viewed
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
@@ -195,6 +195,10 @@ class Run:
         if isinstance(item, Spent):
             if assembly.journal:
                 assembly.journal.usage(item.usage, item.cost_usd)
+            return
+        if isinstance(item, Viewed):
+            if assembly.journal:
+                assembly.journal.view(item.start, item.reasons_from, item.summary)
             return
         if isinstance(item, ReasoningDelta) and not assembly.settings.show_reasoning:
             return

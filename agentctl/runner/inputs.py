@@ -142,7 +142,7 @@ class InputReader:
     def _turn(self, text: str, blocks: Sequence[str], images: Sequence[str]) -> Message:
         attached = [block for path in self._mentioned(text) if (block := self._mentioned_block(path))]
         prompt, _ = self._inline(self._redact(clean(text)))
-        parts: list[Part] = [Text(text="\n\n".join([prompt, *blocks, *attached]))]
+        parts: list[Part] = [Text(text=text) for text in (prompt, *blocks, *attached)]
         parts += [self._image(path) for path in images]
         return Message(role="user", parts=tuple(parts))
 

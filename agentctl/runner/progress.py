@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from agentctl.core.events import (
+    Compacted,
     Done,
     ErrorEvent,
     Event,
@@ -44,6 +45,9 @@ def progress_lines(stamped: Stamped) -> Iterator[str]:
         case Step():
             cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
             yield f"  step {event.n}: {event.usage.prompt:,} tokens in, {event.usage.output:,} out{cost}"
+        case Compacted():
+            what = f"{event.tokens_before:,} to {event.tokens_after:,} tokens"
+            yield f"  compacted: {what}, {event.dropped} messages left the context"
         case Retry():
             yield f"  retry {event.attempt} of {event.of} in {event.wait_s:g} s: {one_line(event.reason, 160)}"
         case Notice():

@@ -38,6 +38,8 @@ class SavedSession(Record):
     turns: int
     history: tuple[Message, ...]
     todos: tuple[Todo, ...]
+    view: JsonObject | None
+    """start, reasons_from and summary of the last compaction."""
     usage: Usage
     cost_usd: float | None
     ended: str | None
@@ -80,12 +82,18 @@ class Journal:
             else:
                 self.message(message)
         self.todos(saved.todos)
+        if saved.view is not None:
+            self.view(**saved.view)
 
     def usage(self, usage: Usage, cost_usd: float | None) -> None:
         self._write("usage", {"usage": as_dict(usage), "cost_usd": cost_usd})
 
     def todos(self, items: Sequence[Todo]) -> None:
         self._write("state", {"todos": as_dict(tuple(items))})
+
+    def view(self, start: int, reasons_from: int, summary: str) -> None:
+        """What goes on the wire from here on; the messages before it stay in the journal."""
+        self._write("view", {"start": start, "reasons_from": reasons_from, "summary": summary})
 
     def end(self, ended: str, exit_code: int) -> None:
         self._write("end", {"ended": ended, "exit_code": exit_code}, is_synced=True)
@@ -133,6 +141,7 @@ def load(path: Path) -> SavedSession:
         title=history[0].text[:60] if history else "",
         turns=len(turns),
         history=tuple(history),
+        view=_last_view(rows),
         todos=todos_from_rows(states[-1].get("todos", [])) if states else (),
         usage=sum((usage_from_dict(row.get("usage", {})) for row in usages), Usage()),
         cost_usd=None if None in costs else sum(float(cost or 0) for cost in costs),
@@ -146,6 +155,13 @@ def _row(line: bytes) -> JsonObject | None:
     except ValueError:
         return None
     return row if isinstance(row, dict) and isinstance(row.get("record"), str) else None
+
+
+def _last_view(rows: Sequence[JsonObject]) -> JsonObject | None:
+    row = next((row for row in reversed(rows) if row["record"] == "view"), None)
+    if row is None or not isinstance(row.get("start"), int) or not isinstance(row.get("reasons_from"), int):
+        return None
+    return {"start": row["start"], "reasons_from": row["reasons_from"], "summary": str(row.get("summary", ""))}
 
 
 def _message(row: JsonObject) -> Message | None:
