@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from agentctl.core.errors import ContextOverflow
 from agentctl.core.events import ContextUse
+from agentctl.core.memo import ByIdentity
 from agentctl.core.text import estimate_tokens
 from agentctl.core.types import (
     Image,
@@ -105,8 +106,9 @@ class Context:
 def estimate(request: Request) -> int:
     """Tokens of a request without a tokenizer; an upper guess within some ten percent for code and prose."""
     fixed = [block.text for block in request.system] + [request.state]
-    tools = sum(estimate_tokens(f"{tool.description}{tool.parameters}") for tool in request.tools)
-    return sum(map(estimate_tokens, fixed)) + tools + sum(map(message_tokens, request.messages))
+    return (
+        sum(map(estimate_tokens, fixed)) + sum(map(_of_tool, request.tools)) + sum(map(_of_message, request.messages))
+    )
 
 
 def message_tokens(message: Message) -> int:
@@ -123,3 +125,7 @@ def message_tokens(message: Message) -> int:
             case _:
                 total += estimate_tokens(part.content) + IMAGE_TOKENS * len(part.images)
     return total
+
+
+_of_message = ByIdentity(message_tokens)
+_of_tool: ByIdentity[ToolSpec, int] = ByIdentity(lambda tool: estimate_tokens(f"{tool.description}{tool.parameters}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from agentctl.core.codec import dumps
+from agentctl.core.memo import ByIdentity
 from agentctl.core.text import clean
 from agentctl.core.types import (
     Image,
@@ -19,7 +20,6 @@ from agentctl.core.types import (
     ToolSpec,
 )
 from agentctl.providers.adapter import Endpoint, Healing
-from agentctl.providers.memo import ByIdentity
 from agentctl.providers.profiles import Profile
 from agentctl.providers.wire_common import (
     arguments_object,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from agentctl.core.codec import loads
+from agentctl.core.memo import ByIdentity
 from agentctl.core.text import clean
 from agentctl.core.types import (
     Api,
@@ -26,7 +27,6 @@ from agentctl.core.types import (
     ToolSpec,
 )
 from agentctl.providers.adapter import Endpoint
-from agentctl.providers.memo import ByIdentity
 from agentctl.providers.schema_subset import wire_schema
 
 __all__ = [
