@@ -28,13 +28,19 @@ class Budget:
         self.denials = 0
         self.usage = Usage()
         self._price = price
+        self._cost = 0.0
+        self._has_unpriced = False
         self._in_flight = Usage()
         self._last = Usage()
 
     @property
     def cost_usd(self) -> float | None:
-        """None when the model has no known price."""
-        return None if self._price is None else self._price.cost(self.usage)
+        """None when the price of a model that answered is not known."""
+        return None if self._price is None or self._has_unpriced else self._cost
+
+    def use_price(self, price: Price | None) -> None:
+        """Another model answers from here on; what was spent before keeps its price."""
+        self._price = price
 
     def begin_step(self) -> None:
         """Before each step. Raises LimitReached when a cap is reached or its request would surely pass it."""
@@ -52,7 +58,7 @@ class Budget:
             used = f"{self.usage.total:,} of {limits.max_tokens:,} tokens used, the next request sends {known.total:,}"
             raise _reached("tokens", used, "--max-tokens")
         if limits.max_cost is not None and self._price is not None:
-            cost = self._price.cost(self.usage)
+            cost = self._cost
             if cost + self._price.cost(known) >= limits.max_cost:
                 raise _reached("cost", f"${cost:.4f} of ${limits.max_cost:.4f} spent", "--max-cost")
 
@@ -63,15 +69,23 @@ class Budget:
     def spend(self, usage: Usage, *, is_answer: bool = False) -> Spent:
         """A response ended, used or not: its tokens are paid for."""
         self._in_flight = Usage()
-        self.usage += usage
         if is_answer:
             self._last = usage
-        return Spent(usage=usage, cost_usd=None if self._price is None else self._price.cost(usage))
+        return Spent(usage=usage, cost_usd=self._pay(usage))
 
     def abandon(self) -> None:
         """The response in flight was given up; what it is known to have used still counts."""
-        self.usage += self._in_flight
+        self._pay(self._in_flight)
         self._in_flight = Usage()
+
+    def _pay(self, usage: Usage) -> float | None:
+        self.usage += usage
+        if self._price is None:
+            self._has_unpriced = self._has_unpriced or usage.total > 0
+            return None
+        cost = self._price.cost(usage)
+        self._cost += cost
+        return cost
 
     def calls_left(self) -> int:
         return self.limits.max_tool_calls - self.tool_calls

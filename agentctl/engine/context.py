@@ -54,8 +54,12 @@ class Context:
         self._factor = 1.0
         self._last_estimate = 0
         self._is_announced = False
-        share = int((model.window or 0) * WINDOW_SHARE) or THRESHOLD_TOKENS
-        self.threshold = min(share, THRESHOLD_TOKENS)
+        self.threshold = _threshold(model)
+
+    def use_model(self, model: ModelInfo) -> None:
+        """Another model answers from here on; its window counts."""
+        self.model = model
+        self.threshold = _threshold(model)
 
     def begin_turn(self) -> None:
         """A turn says once that its context was compacted."""
@@ -103,12 +107,15 @@ class Context:
         return ContextUse(tokens=usage.total, threshold=self.threshold, percent=percent, level=level)
 
 
+def _threshold(model: ModelInfo) -> int:
+    share = int((model.window or 0) * WINDOW_SHARE) or THRESHOLD_TOKENS
+    return min(share, THRESHOLD_TOKENS)
+
+
 def estimate(request: Request) -> int:
     """Tokens of a request without a tokenizer; an upper guess within some ten percent for code and prose."""
-    fixed = [block.text for block in request.system] + [request.state]
-    return (
-        sum(map(estimate_tokens, fixed)) + sum(map(_of_tool, request.tools)) + sum(map(_of_message, request.messages))
-    )
+    fixed = sum(map(estimate_tokens, [request.state, *(block.text for block in request.system)]))
+    return fixed + sum(map(_of_tool, request.tools)) + sum(map(_of_message, request.messages))
 
 
 def message_tokens(message: Message) -> int:

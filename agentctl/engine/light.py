@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from agentctl.core.errors import ProviderError
-from agentctl.core.ports import Attempt, Completed, Metered, Spent
+from agentctl.core.ports import Answering, Attempt, Completed, Metered, Spent
 from agentctl.core.record import Record
 from agentctl.core.types import Message, Request, RequestOptions, SystemBlock, Text
 from agentctl.engine.parts import Parts
@@ -39,6 +39,8 @@ async def ask_light(parts: Parts, order: str, text: str, *, max_output_tokens: i
                 match item:
                     case Metered():
                         parts.budget.metered(item.usage)
+                    case Answering():
+                        parts.use_model(item.model)
                     case Attempt():
                         spent.append(parts.budget.spend(item.usage))
                     case Completed():

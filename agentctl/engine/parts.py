@@ -8,6 +8,7 @@ from typing import Protocol
 from agentctl.core.events import Event
 from agentctl.core.ports import Clock, Outputs, Policy, Provider, Tool
 from agentctl.core.record import Record
+from agentctl.core.types import ModelInfo
 from agentctl.engine.budget import Budget
 from agentctl.engine.context import Context
 from agentctl.engine.repeat import RepeatGuard
@@ -52,3 +53,8 @@ class Parts(Record):
     live: LiveEvents
     redaction: Redaction
     clock: Clock
+
+    def use_model(self, model: ModelInfo) -> None:
+        """Another model answers from here on: its price and its window count."""
+        self.budget.use_price(model.price)
+        self.context.use_model(model)

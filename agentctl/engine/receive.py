@@ -8,6 +8,7 @@ from contextlib import aclosing
 from agentctl.core.errors import ProviderError, StreamBroken
 from agentctl.core.events import Notice, ReasoningDelta, Retry, Step, TextDelta, ToolStart
 from agentctl.core.ports import (
+    Answering,
     Attempt,
     CallStarted,
     Completed,
@@ -58,6 +59,7 @@ class Answer:
         """The events of the answer. Raises ProviderError when there is none that can be used."""
         async for item in self._ask(request):
             yield item
+        request = request.replace(model=self._parts.context.model)  # a fallback may have answered
         if self.completed.stop == "length":
             higher = _higher_limit(request)
             if higher is None:
@@ -104,6 +106,9 @@ class Answer:
                 return ToolStart(id=item.id, name=item.name)
             case Metered():
                 budget.metered(item.usage)
+                return None
+            case Answering():
+                self._parts.use_model(item.model)
                 return None
             case Attempt():
                 return budget.spend(item.usage)
