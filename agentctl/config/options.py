@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentctl.config.table import BY_KEY, BY_NAME, Option
 from agentctl.config.values import READERS, Expected
 from agentctl.core.errors import UsageError
 from agentctl.core.record import Record
 from agentctl.core.text import did_you_mean
+
+if TYPE_CHECKING:
+    from agentctl.core.types import Price
 
 
 class Options(Record):
@@ -34,6 +37,9 @@ class Options(Record):
     model: str | None = None
     api: str | None = None
     base_url: str | None = None
+    transport: str | None = None
+    fallback: tuple[str, ...] | None = None
+    price: Price | str | None = None
     agent: str | None = None
     think: str | None = None
     max_output_tokens: int | None = None
@@ -52,6 +58,9 @@ class Options(Record):
     session_key: str | None = None
     fork: bool | None = None
     on_busy: str | None = None
+    record: str | None = None
+    replay: str | None = None
+    replay_tools: str | None = None
     ephemeral: bool | None = None
     policy: str | None = None
     allow: tuple[str, ...] | None = None
@@ -112,6 +121,7 @@ _NUMBERS: dict[str, dict[str, Any]] = {
     "size": {"type": ["integer", "string"], "pattern": "^[0-9_]+(\\.[0-9]+)?[kKmM]?$"},
     "duration": {"type": ["number", "string"], "pattern": "^[0-9]+(\\.[0-9]+)?[smh]?$", "exclusiveMinimum": 0},
     "money": {"type": "number", "exclusiveMinimum": 0},
+    "price": {"type": ["string", "array"], "items": {"type": "number", "minimum": 0}, "minItems": 2, "maxItems": 4},
 }
 
 

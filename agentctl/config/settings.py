@@ -28,7 +28,7 @@ from agentctl.core.errors import UsageError
 from agentctl.core.record import Record
 from agentctl.core.text import did_you_mean
 from agentctl.core.toolnames import SETS, TOOL_NAMES
-from agentctl.core.types import Problem, Think
+from agentctl.core.types import Price, Problem, Think
 
 BUILT_IN = "built-in"
 
@@ -37,12 +37,14 @@ LEFT_OUT_BY_ISOLATED = ("no_skills", "no_memory", "no_mcp", "no_plugins", "no_in
 _DEFAULTS: Mapping[str, Any] = {
     "stdin": "auto",
     "format": "text",
+    "transport": "direct",
     "agent": "default",
     "max_tool_calls": 200,
     "max_denials": 20,
     "timeout": 1800.0,
     "tool_timeout": 120.0,
     "on_busy": "fail",
+    "replay_tools": "recorded",
     "trust": "workspace",
 }
 
@@ -70,6 +72,12 @@ class Settings(Record):
     model: str | None
     api: str | None
     base_url: str | None
+    transport: str
+    """direct or sdk."""
+    fallback: tuple[str, ...]
+    """Models to go on with, in order, each as vendor/name."""
+    price: Price | None
+    """Stands for the catalogue's price of the model."""
     agent: str
     think: Think
     max_output_tokens: int | None
@@ -89,6 +97,9 @@ class Settings(Record):
     session_key: str | None
     fork: bool
     on_busy: str
+    record: str | None
+    replay: str | None
+    replay_tools: str
     ephemeral: bool
     policy: str | None
     """Absolute path, or builtin:NAME."""
@@ -139,7 +150,7 @@ def resolve(options: Options, *, env: Mapping[str, str], cwd: Path) -> Settings:
         problems = (*problems, *left_out)
     merged = _merge([_one_format(layer) for layer in (*layers, project, user)])
     values, origins = _settle(merged, trust)
-    for name in ("policy", "output", "prompt_file", "add_dir"):
+    for name in ("policy", "output", "prompt_file", "record", "replay", "add_dir"):
         values[name] = _absolute(merged.get(name), values[name], root, places.config_file, cwd)
     values["tools"], narrowed = _tools(values["tools"], values["agent"], origins["tools"])
     return Settings(

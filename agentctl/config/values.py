@@ -6,9 +6,14 @@ Every reader takes (value, choices, minimum, maximum) and raises Expected, whose
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-Kind = Literal["text", "path", "url", "switch", "choice", "count", "size", "duration", "money", "words", "lines"]
+if TYPE_CHECKING:
+    from agentctl.core.types import Price
+
+Kind = Literal[
+    "text", "path", "url", "switch", "choice", "count", "size", "duration", "money", "price", "words", "lines"
+]
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -86,6 +91,21 @@ def _money(value: object, *_limits: object) -> float:
     return amount
 
 
+def _price(value: object, *_limits: object) -> Price:
+    from agentctl.core.types import Price  # help and version need no types of a run
+
+    expected = "a price in USD per million tokens, such as 0.5,1.5 (input, output, then cache reads and writes)"
+    if isinstance(value, Price):
+        return value
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)) or not 2 <= len(items) <= 4:
+        raise Expected(expected, value)
+    amounts = [_number(item, value, expected) for item in items]
+    if min(amounts) < 0:
+        raise Expected(expected, value)
+    return Price(**dict(zip(Price.fields, amounts, strict=False)))
+
+
 def _lines(value: object, _choices: tuple[str, ...], *_limits: object) -> tuple[str, ...]:
     """A list; text of a variable is split into lines, since rules and paths may hold any other character."""
     if isinstance(value, str):
@@ -149,6 +169,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "size": _size,
     "duration": _duration,
     "money": _money,
+    "price": _price,
     "words": _words,
     "lines": _lines,
 }

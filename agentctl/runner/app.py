@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentctl.config.agents import AGENTS
 from agentctl.config.settings import Settings
@@ -12,7 +13,7 @@ from agentctl.config.trust import WorkspaceReader
 from agentctl.config.workspace import Workspace
 from agentctl.core.errors import JournalError, UsageError
 from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, SandboxUsed
-from agentctl.core.ports import Clock, Provider, Tool
+from agentctl.core.ports import Clock, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.toolkit import Implementation
@@ -24,19 +25,22 @@ from agentctl.engine.prompt import Prompt
 from agentctl.engine.repeat import RepeatGuard
 from agentctl.engine.view import View
 from agentctl.policy.engine import PolicyEngine
-from agentctl.providers.adapter import Endpoint
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
 from agentctl.runner.policies import load_run_policy
+from agentctl.runner.provider import run_model
 from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
 from agentctl.sandbox.levels import report
 from agentctl.sandbox.process import ProcessRunner
-from agentctl.state.journal import Journal, SavedSession
+from agentctl.state.journal import Journal
 from agentctl.state.outputs import KeptOutputs
 from agentctl.state.selection import Selected
 from agentctl.state.todos import TodoList
 from agentctl.tools.sets import make_tools
 from agentctl.version import __version__
+
+if TYPE_CHECKING:
+    from agentctl.runner.tape import Tape
 
 
 class Assembly:
@@ -120,9 +124,10 @@ async def assemble(
     """
     secrets, named = find_secrets(env, settings.secret_env)
     redactor = Redactor(secrets)
-    model, provider = _model(settings, selected.saved, env, clock, cwd, is_demo=is_demo)
-    _check_price(settings, model)
     saved, session = selected.saved, selected.id
+    tape = _tape(settings, session, redactor)
+    for_model, model_env = tape.model_settings(env) if tape else (settings, env)
+    model, provider = run_model(for_model, saved, model_env, clock, cwd, is_demo=is_demo)
     workspace = Workspace(settings.root, add_dirs=[Path(folder) for folder in settings.add_dir])
     outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=settings.ephemeral, redactor=redactor)
     reader = WorkspaceReader(settings.root, settings.trust)
@@ -132,6 +137,8 @@ async def assemble(
     todos = TodoList(saved.todos if saved else ())
     runner = ProcessRunner(child_environment(env, settings.pass_env))
     tools = _tools(settings, workspace, runner, outputs, live, policy, todos, redactor)
+    if tape is not None:
+        provider, tools = tape.around(model, provider, tools)
     agent = AGENTS[settings.agent]
     specs = [tool.spec for tool in tools.values()]
     prompt = Prompt(tools=specs, appendix=agent.appendix, sections=[todos])
@@ -173,41 +180,13 @@ async def assemble(
     )
 
 
-def _model(
-    settings: Settings, saved: SavedSession | None, env: Mapping[str, str], clock: Clock, cwd: Path, *, is_demo: bool
-) -> tuple[ModelInfo, Provider]:
-    from agentctl.providers.scripted import DEMO, ScriptedModel
-    from agentctl.providers.select import select_model
+def _tape(settings: Settings, session: str, redactor: Redactor) -> Tape | None:
+    """None in most runs, which then load nothing of it."""
+    if not settings.record and not settings.replay:
+        return None
+    from agentctl.runner.tape import Tape
 
-    model, endpoint = select_model(
-        model=f"scripted/{DEMO}" if is_demo else settings.model or (saved.model if saved else None),
-        model_origin="agentctl demo"
-        if is_demo
-        else "session"
-        if saved and not settings.model
-        else settings.origins["model"],
-        api=settings.api,
-        base_url=settings.base_url,
-        env=env,
-        max_context=settings.max_context,
-    )
-    if model.vendor == "scripted":
-        return (model.replace(name="demo") if is_demo else model), ScriptedModel.load(cwd / model.name)
-    return model, _wire_provider(endpoint, clock, settings.transport)
-
-
-def _wire_provider(endpoint: Endpoint, clock: Clock, transport: str) -> Provider:
-    from agentctl.providers.make import make_provider, make_transport  # a scripted model needs no HTTP
-
-    return make_provider(endpoint, clock, make_transport(transport, endpoint))
-
-
-def _check_price(settings: Settings, model: ModelInfo) -> None:
-    if settings.max_cost is not None and model.price is None:
-        raise UsageError(
-            f"--max-cost {settings.max_cost:g}: the price of {model.vendor}/{model.name} is not known",
-            hint="Use --max-tokens, or a model that `agentctl models` lists with a price.",
-        )
+    return Tape(settings, session, redactor)
 
 
 async def _inputs(

@@ -137,7 +137,11 @@ class Run:
         self._account.todos = assembly.todos.items
         self._account.problems = list(assembly.init.problems or ())
         self.stamper = Stamper(
-            session=assembly.session, clock=self._clock, redactor=assembly.redactor, position=self._position
+            session=assembly.session,
+            clock=self._clock,
+            redactor=assembly.redactor,
+            position=self._position,
+            joins=not assembly.settings.replay,
         )
         for stamped in self.stamper.stamp(assembly.init):
             yield stamped

@@ -33,12 +33,20 @@ class Stamper:
     """The envelope of one run. `position` gives (turn, step) at the time of the call."""
 
     def __init__(
-        self, *, session: str | None, clock: Clock, redactor: Redactor, position: Callable[[], tuple[int, int]]
+        self,
+        *,
+        session: str | None,
+        clock: Clock,
+        redactor: Redactor,
+        position: Callable[[], tuple[int, int]],
+        joins: bool = True,
     ) -> None:
+        """`joins=False` for replays: pieces leave as they were recorded, whatever the clock says."""
         self._session = session
         self._clock = clock
         self._redactor = redactor
         self._position = position
+        self._joining_s = COALESCE_S if joins else 0.0
         self._seq = 0
         self._kind: type[TextDelta | ReasoningDelta] = TextDelta
         self._held: StreamRedactor | None = None
@@ -63,7 +71,7 @@ class Stamper:
     def due(self) -> Iterator[Stamped]:
         """The joined text, when it has waited long enough; what may be part of a secret stays."""
         now = self._clock.monotonic()
-        if self._joined and now - self._since >= COALESCE_S:
+        if self._joined and now - self._since >= self._joining_s:
             text, self._joined, self._since = self._joined, "", now
             yield self._envelope(self._kind(delta=text))
 

@@ -1,0 +1,54 @@
+"""--record and --replay: what they put around the provider and the tools of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentctl.config.settings import Settings
+from agentctl.core.errors import UsageError
+from agentctl.core.ports import Provider, Tool
+from agentctl.core.redact import Redactor
+from agentctl.core.types import ModelInfo
+
+NO_KEY = "replay"
+"""Stands for the key of a run that asks nobody."""
+
+
+class Tape:
+    """One of the two. A replay is read at once; a recording is written from the first call on."""
+
+    def __init__(self, settings: Settings, session: str, redactor: Redactor) -> None:
+        """Raises UsageError for a recording that cannot be read, and for both flags at once."""
+        from agentctl.providers.recorded import Names, Replay  # runs without either flag never make a Tape
+
+        if settings.record and settings.replay:
+            raise UsageError("--record and --replay exclude each other", hint="Keep one of them.")
+        self._settings = settings
+        self._redactor = redactor
+        self._names = Names(settings.root, session)
+        self._replay = Replay(Path(settings.replay), self._names) if settings.replay else None
+
+    def model_settings(self, env: Mapping[str, str]) -> tuple[Settings, Mapping[str, str]]:
+        """For the choice of the model: a replay needs no key, and without --model it is the recorded one."""
+        if self._replay is None:
+            return self._settings, env
+        settings = self._settings
+        if settings.model is None:
+            origins = {**settings.origins, "model": "recording"}
+            settings = settings.replace(model=self._replay.model, api=settings.api or self._replay.api, origins=origins)
+        return settings, {**env, "AGENTCTL_API_KEY": env.get("AGENTCTL_API_KEY") or NO_KEY}
+
+    def around(
+        self, model: ModelInfo, provider: Provider, tools: Mapping[str, Tool]
+    ) -> tuple[Provider, dict[str, Tool]]:
+        """The provider and the tools of the run."""
+        from agentctl.providers.recorded import RecordedTool, Recorder, Recording, ReplayedTool, Replayer
+
+        if self._replay is not None:
+            replay = self._replay
+            if self._settings.replay_tools == "live":
+                return Replayer(replay), dict(tools)
+            return Replayer(replay), {name: ReplayedTool(tool, replay) for name, tool in tools.items()}
+        recording = Recording(Path(str(self._settings.record)), model, self._names, self._redactor.text)
+        return Recorder(provider, recording), {name: RecordedTool(tool, recording) for name, tool in tools.items()}
