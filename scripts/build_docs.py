@@ -18,6 +18,7 @@ from agentctl.config.table import OPTIONS, Option
 from agentctl.core.endings import ENDINGS
 from agentctl.core.events import EVENTS
 from agentctl.core.toolnames import TOOL_NAMES
+from agentctl.policy import shipped
 from agentctl.policy.guards import COMMAND_GUARDS, LINE_GUARDS
 from agentctl.policy.path_guards import PATH_GUARDS, PROTECTED, PathGuard
 from agentctl.providers.catalog import about
@@ -245,10 +246,39 @@ _THINKING_FIELDS = {
 }
 
 
+def habits() -> str:
+    """What differs between endpoint families, by vendor."""
+    rows = []
+    for preset in PRESETS.values():
+        profile = PROFILES[preset.profile]
+        rows.append(
+            (
+                code(preset.vendor),
+                code(profile.max_tokens_field),
+                _CALL_IDS[profile.call_id_rule],
+                _SCHEMAS[profile.schema_rule],
+                code(profile.reasoning_echo),
+                "yes" if profile.parses_think_tags else "no",
+                "yes" if profile.recovers_calls else "no",
+            )
+        )
+    titles = ("vendor", "output limit", "ids of calls", "schemas of tools", "reasoning goes back in")
+    return table((*titles, "`<think>` is reasoning", "calls are read from text"), rows)
+
+
+_CALL_IDS = {"openai": "up to 40", "responses": "up to 64", "anthropic": "up to 64", "mistral": "exactly 9"}
+_SCHEMAS = {"openai": "flat root", "anthropic": "flat root, plain keys", "gemini": "OpenAPI subset"}
+
+
 def prices() -> str:
     found = about()
     sources = ", ".join(f"{source.package} {source.version}" for source in found.sources)
     return f"The file holds {found.count:,} models as of {found.date}, made from {sources}."
+
+
+def profiles() -> str:
+    rows = ((code(shipped.PREFIX + name), shipped.about(name)) for name in shipped.PARTS)
+    return table(("profile", "what it allows"), rows)
 
 
 def command_guards() -> str:
@@ -285,7 +315,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "tools": tools,
     "vendors": vendors,
     "thinking": thinking,
+    "habits": habits,
     "prices": prices,
+    "profiles": profiles,
     "command-guards": command_guards,
     "path-guards": path_guards,
     "protected": protected,

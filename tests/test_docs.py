@@ -25,6 +25,8 @@ from agentctl.core.endings import ENDINGS
 from agentctl.core.errors import UsageError
 from agentctl.core.events import EVENTS, SCHEMA_VERSION
 from agentctl.core.toolnames import TOOL_NAMES
+from agentctl.policy.loading import PolicySource, load_policy
+from agentctl.policy.shfmt import ShfmtParser, find_shfmt
 from agentctl.runner.schema import done_schema, events_schema
 from scripts.build_docs import FIELDS, ROOT, TABLES, OutOfStep, _same, documents
 
@@ -172,6 +174,25 @@ def test_the_project_speaks_of_itself_alone(path: Path) -> None:
 def test_toml_blocks_parse() -> None:
     blocks = [tomllib.loads(text) for _, text in each_block(("toml",))]
     assert len(blocks) >= 2
+
+
+POLICIES = [text for page, text in each_block(("toml",)) if "[[rule]]" in text or "unmatched =" in text]
+
+
+def test_there_are_policies_to_load() -> None:
+    assert len([text for page, text in each_block(("toml",)) if page.name == "policy.md"]) <= len(POLICIES)
+    assert len(POLICIES) >= 6
+
+
+@pytest.mark.parametrize("text", POLICIES, ids=[str(n) for n, _ in enumerate(POLICIES)])
+def test_policies_load(text: str, tmp_path: Path) -> None:
+    """Every policy in the docs means something, its examples hold, and each of its rules has one."""
+    source = PolicySource(name="page.toml", text=text, is_trusted=True, kind="flag")
+    shfmt = find_shfmt(tmp_path)
+    assert shfmt
+    shell = ShfmtParser(shfmt)
+    engine = load_policy([source], allow=[], deny=[], is_yolo=False, root=tmp_path, shell=shell)
+    assert [rule.id for rule in engine.rules if rule.is_from_file and not rule.match] == []
 
 
 def test_python_blocks_compile() -> None:

@@ -1,8 +1,9 @@
-"""The verbs as one table: words, flags, help. Each is one function of runner/verbs.py."""
+"""The verbs as one table: words, flags, help. Each is one function of a module in runner/."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from agentctl.cli.words import asked_for, named
 from agentctl.config.options import from_flags
@@ -15,9 +16,11 @@ from agentctl.core.text import did_you_mean, nearest
 class Verb(Record):
     words: tuple[str, ...]
     function: str
-    """Name in runner/verbs.py."""
+    """Name in its module."""
     help: str
     flags: tuple[Option, ...]
+    module: str = "verbs"
+    """Of runner/."""
     arguments: tuple[str, ...] = ()
     """Names of the words behind the verb."""
     optional: int = 0
@@ -64,6 +67,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         words=("policy", "check"),
+        module="policy_verbs",
         function="policy_check",
         help="load the policy and run its examples",
         flags=_POLICY,
@@ -71,12 +75,31 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         words=("policy", "explain"),
+        module="policy_verbs",
         function="policy_explain",
         help="what a call would be told, and by which rule",
         flags=_POLICY,
         arguments=("tool", "input"),
         optional=1,
         example='agentctl policy explain bash \'{"command": "git push"}\'',
+    ),
+    Verb(
+        words=("policy", "test"),
+        module="policy_verbs",
+        function="policy_test",
+        help="run all examples, name rules without one",
+        flags=_POLICY,
+        example="agentctl policy test --policy ci/policy.toml",
+    ),
+    Verb(
+        words=("policy", "show"),
+        module="policy_verbs",
+        function="policy_show",
+        help="a shipped profile, or the rules of a run",
+        flags=_POLICY,
+        arguments=("profile",),
+        optional=1,
+        example="agentctl policy show builtin:fix",
     ),
     Verb(
         words=("tools",),
@@ -109,10 +132,10 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         words=("schema",),
         function="schema",
-        help="JSON Schema of events, of done or of config",
+        help="JSON Schema of what agentctl writes or reads",
         flags=_SHOWN,
         arguments=("which",),
-        choices=("events", "done", "config"),
+        choices=("events", "done", "policy", "config"),
         example="agentctl schema events",
     ),
     Verb(
@@ -146,9 +169,7 @@ def _parsed(verb: Verb, given: list[str]) -> Callable[[], int]:
     arguments = {name: said.pop(name) for name in verb.arguments}
     _check_arguments(verb, arguments, extra)
     options = from_flags(said)
-    from agentctl.runner import verbs
-
-    function: Callable[..., int] = getattr(verbs, verb.function)
+    function: Callable[..., int] = getattr(import_module(f"agentctl.runner.{verb.module}"), verb.function)
     return lambda: function(options, **arguments)
 
 
@@ -179,7 +200,8 @@ def _inner(found: Sequence[Verb], words: Sequence[str]) -> Verb | None:
     if word in ("--help", "-h"):
         return None
     if word not in valid:
-        said = f"{word!r} is not one of {', '.join(valid)}" if word else f"needs {' or '.join(valid)}"
+        names = ", ".join(valid)
+        said = f"{word!r} is not one of {names}" if word else f"needs one of {names}"
         raise UsageError(
             f"agentctl {words[0]}: {said}.",
             hint=did_you_mean(word, valid) if word else f"agentctl {words[0]} {valid[0]}",

@@ -7,6 +7,7 @@ these are off, nothing reaches the network, and a git that lies in the workspace
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from agentctl.core.text import one_line
@@ -34,7 +35,9 @@ _ENVIRONMENT = {
 }
 
 
-def run_git(root: Path, *arguments: str, timeout_s: float) -> tuple[bytes | None, str]:
+def run_git(
+    root: Path, *arguments: str, timeout_s: float, env: Mapping[str, str] | None = None
+) -> tuple[bytes | None, str]:
     """The output of a git command in `root`, or None and the reason in git's words."""
     import agentctl.core.spawn as spawn  # most runs never start git
 
@@ -43,7 +46,7 @@ def run_git(root: Path, *arguments: str, timeout_s: float) -> tuple[bytes | None
             ("git", *_HARDENED, *arguments),
             cwd=str(root),
             timeout_s=timeout_s,
-            env={**_ENVIRONMENT, "PATH": path_outside(root)},
+            env={**_ENVIRONMENT, **(env or {}), "PATH": path_outside(root)},
         )
     except OSError as error:
         return None, f"git did not start: {error.strerror or error}"

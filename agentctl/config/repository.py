@@ -20,7 +20,10 @@ def is_work_tree(root: Path) -> bool:
 
 
 def status(root: Path) -> Status | None:
-    """The files below `root` that differ from the last commit, untracked ones too; None when git cannot say."""
+    """The files below `root` that differ from the last commit, untracked ones too; None when git cannot say.
+
+    Git looks at contents through the filters that the repository's own settings name, and into submodules with theirs:
+    the ones are switched off, the others left out."""
     listed, _why = run_git(
         root,
         "status",
@@ -28,9 +31,11 @@ def status(root: Path) -> Status | None:
         "-z",
         "--untracked-files=all",
         "--no-renames",
+        "--ignore-submodules=dirty",
         "--",
         ".",
         timeout_s=STATUS_TIMEOUT_S,
+        env=_without_filters(root),
     )
     prefix, _why = run_git(root, "rev-parse", "--show-prefix", timeout_s=STATUS_TIMEOUT_S)
     if listed is None or prefix is None:
@@ -45,6 +50,24 @@ def status(root: Path) -> Status | None:
         except OSError:
             found[path] = (state, 0, 0)
     return found
+
+
+def _without_filters(root: Path) -> dict[str, str]:
+    """The environment that empties every `filter.NAME.clean` and `.process`. Names can hold any character, so `-c`
+    would not do."""
+    listed, _why = run_git(
+        root, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", timeout_s=STATUS_TIMEOUT_S
+    )
+    names = {key.rpartition(".")[0] for key in os.fsdecode(listed or b"").split("\0") if key}
+    settings = [
+        (f"{name}.{last}", value)
+        for name in sorted(names)
+        for last, value in (("clean", ""), ("process", ""), ("smudge", ""), ("required", "false"))
+    ]
+    env = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for at, (key, value) in enumerate(settings):
+        env |= {f"GIT_CONFIG_KEY_{at}": key, f"GIT_CONFIG_VALUE_{at}": value}
+    return env
 
 
 def difference(before: Status, after: Status) -> list[str]:

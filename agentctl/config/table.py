@@ -437,7 +437,7 @@ OPTIONS: tuple[Option, ...] = (
         flags=("--policy",),
         kind="path",
         group=SAFETY,
-        metavar="FILE",
+        metavar="FILE|builtin:NAME",
         help="Rules for tool calls, commands and paths.",
     ),
     Option(

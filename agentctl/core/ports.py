@@ -13,6 +13,7 @@ from agentctl.core.types import (
     Decision,
     JsonObject,
     Message,
+    ModelInfo,
     Request,
     ToolResult,
     ToolSpec,
@@ -45,6 +46,15 @@ class Metered(Record):
     usage: Usage
 
 
+class Answering(Record):
+    """Another model than the one of the request answers from here on, for the rest of the run.
+
+    Comes before everything that this model says, in every stream. Usage that follows has its price.
+    """
+
+    model: ModelInfo
+
+
 class Attempt(Record):
     """A response that failed, was cut off or thrown away, and is paid for all the same."""
 
@@ -63,12 +73,14 @@ class Completed(Record):
     """Why it was refused or cut, in the service's words."""
 
 
-StreamItem: TypeAlias = TextPiece | ReasoningPiece | CallStarted | Metered | Retry | Notice | Attempt | Completed
+StreamItem: TypeAlias = (
+    TextPiece | ReasoningPiece | CallStarted | Metered | Answering | Retry | Notice | Attempt | Completed
+)
 
 
 class Provider(Protocol):
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Pieces, Retry, Notice, Attempt, then exactly one Completed. Failure raises a ProviderError."""
+        """Pieces, Retry, Notice, Answering, Attempt, then exactly one Completed. Failure raises a ProviderError."""
         ...
 
     async def close(self) -> None: ...

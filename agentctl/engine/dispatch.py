@@ -16,6 +16,7 @@ from agentctl.core.errors import AgentctlError, DeniedTooOften, InvalidArguments
 from agentctl.core.events import Event, ToolCalled, ToolDenied, ToolErrored, ToolResulted
 from agentctl.core.ports import Appended, Item, Tool
 from agentctl.core.record import Record
+from agentctl.core.streams import closing
 from agentctl.core.text import cut_end, cut_middle, did_you_mean, one_line
 from agentctl.core.types import Decision, JsonObject, Message, ToolAnswer, ToolCall, ToolResult
 from agentctl.engine.parts import Parts
@@ -54,8 +55,9 @@ async def run_calls(parts: Parts, calls: Sequence[ToolCall]) -> AsyncIterator[It
         prepared.append(entry)
     for _, entries in groupby(prepared, key=_group):
         group = list(entries)
-        async for item in _run_group(parts, group):
-            yield item
+        async with closing(_run_group(parts, group)) as items:
+            async for item in items:
+                yield item
     if len(allowed) < len(calls):
         raise parts.budget.out_of_calls()
 
@@ -130,8 +132,9 @@ def _denied(parts: Parts, call: ToolCall, decision: Decision) -> Refused:
 async def _run_group(parts: Parts, group: Sequence[Prepared | Refused]) -> AsyncIterator[Item]:
     tasks = {entry.call.id: asyncio.create_task(_run(parts, entry)) for entry in group if isinstance(entry, Prepared)}
     try:
-        async for event in _live_until(parts, list(tasks.values())):
-            yield event
+        async with closing(_live_until(parts, list(tasks.values()))) as events:
+            async for event in events:
+                yield event
     finally:
         await _stop(list(tasks.values()))
     for entry in group:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 from agentctl.core.errors import ProviderError
 from agentctl.core.ports import Answering, Attempt, Completed, Metered, Spent
 from agentctl.core.record import Record
+from agentctl.core.streams import closing
 from agentctl.core.types import Message, Request, RequestOptions, SystemBlock, Text
 from agentctl.engine.parts import Parts
 
@@ -34,7 +33,7 @@ async def ask_light(parts: Parts, order: str, text: str, *, max_output_tokens: i
     answer = ""
     spent: list[Spent] = []
     try:
-        async with aclosing(parts.provider.stream(request)) as stream:  # type: ignore[type-var]  # a generator
+        async with closing(parts.provider.stream(request)) as stream:
             async for item in stream:
                 match item:
                     case Metered():

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from agentctl.core.errors import ContextOverflow
 from agentctl.core.events import MessageText
 from agentctl.core.ports import Appended, Item
+from agentctl.core.streams import closing
 from agentctl.core.types import Message
 from agentctl.engine.compaction import make_room
 from agentctl.engine.dispatch import run_calls
@@ -22,14 +23,17 @@ from agentctl.engine.repair import INTERRUPTED, answer, open_calls
 async def ask(parts: Parts, reply: Answer, history: Sequence[Message]) -> AsyncGenerator[Item, None]:
     """The answer to the history; a service that finds it too long is asked once more with less."""
     try:
-        async for item in reply.receive(parts.context.request(history)):
-            yield item
+        async with closing(reply.receive(parts.context.request(history))) as items:
+            async for item in items:
+                yield item
         return
     except ContextOverflow:
-        async for item in make_room(parts, history, is_forced=True):
+        async with closing(make_room(parts, history, is_forced=True)) as items:
+            async for item in items:
+                yield item
+    async with closing(reply.receive(parts.context.request(history))) as items:
+        async for item in items:
             yield item
-    async for item in reply.receive(parts.context.request(history)):
-        yield item
 
 
 async def run_turn(parts: Parts, history: list[Message]) -> AsyncGenerator[Item, None]:
@@ -42,22 +46,25 @@ async def run_turn(parts: Parts, history: list[Message]) -> AsyncGenerator[Item,
     for call in open_calls(history[:-1]):
         yield _append(history, answer(call, INTERRUPTED, is_error=True), at=_place_of_answer(history, call.id))
     while True:
-        async for item in make_room(parts, history):
-            yield item
+        async with closing(make_room(parts, history)) as items:
+            async for item in items:
+                yield item
         parts.budget.begin_step()
         reply = Answer(parts)
-        async for item in ask(parts, reply, history):
-            yield item
+        async with closing(ask(parts, reply, history)) as items:
+            async for item in items:
+                yield item
         yield _append(history, reply.message)
         if reply.message.text.strip():
             yield MessageText(text=reply.message.text)
         yield reply.step_event()
         if not reply.message.calls:
             return
-        async for item in run_calls(parts, reply.message.calls):
-            if isinstance(item, Appended):
-                history.append(item.message)
-            yield item
+        async with closing(run_calls(parts, reply.message.calls)) as items:
+            async for item in items:
+                if isinstance(item, Appended):
+                    history.append(item.message)
+                yield item
 
 
 def _append(history: list[Message], message: Message, at: int | None = None) -> Appended:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 
 from agentctl.core.errors import ProviderError, StreamBroken
 from agentctl.core.events import Notice, ReasoningDelta, Retry, Step, TextDelta, ToolStart
@@ -18,6 +17,7 @@ from agentctl.core.ports import (
     StreamItem,
     TextPiece,
 )
+from agentctl.core.streams import closing
 from agentctl.core.types import Message, Request, Usage
 from agentctl.engine.parts import Parts
 
@@ -57,22 +57,25 @@ class Answer:
 
     async def receive(self, request: Request) -> AsyncIterator[Item]:
         """The events of the answer. Raises ProviderError when there is none that can be used."""
-        async for item in self._ask(request):
-            yield item
+        async with closing(self._ask(request)) as items:
+            async for item in items:
+                yield item
         request = request.replace(model=self._parts.context.model)  # a fallback may have answered
         if self.completed.stop == "length":
             higher = _higher_limit(request)
             if higher is None:
                 raise _cut(self.completed, request)
             yield _again(f"the answer was cut by its length; asking again with {higher:,} output tokens")
-            async for item in self._ask(higher_request := _with_limit(request, higher)):
-                yield item
+            async with closing(self._ask(higher_request := _with_limit(request, higher))) as items:
+                async for item in items:
+                    yield item
             if self.completed.stop == "length":
                 raise _cut(self.completed, higher_request)
         if self.completed.stop != "refused" and _is_empty(self.message):
             yield _again("the answer had neither text nor calls")
-            async for item in self._ask(request):
-                yield item
+            async with closing(self._ask(request)) as items:
+                async for item in items:
+                    yield item
             if self.completed.stop != "refused" and _is_empty(self.message):
                 raise ProviderError("the model answered twice with neither text nor calls", kind="empty_answer")
         if self.completed.stop == "refused":
@@ -83,7 +86,7 @@ class Answer:
         budget = self._parts.budget
         self._completed = None
         try:
-            async with aclosing(self._parts.provider.stream(request)) as stream:  # type: ignore[type-var]  # a generator
+            async with closing(self._parts.provider.stream(request)) as stream:
                 async for item in stream:
                     event = self._event_of(item)
                     if event is not None:

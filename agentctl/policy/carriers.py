@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from agentctl.core.record import Record
 from agentctl.policy.code import Code
+from agentctl.policy.databases import mysql_code, psql_code, sqlite_code
 from agentctl.policy.git_options import git_code
 from agentctl.policy.streams import awk_code, sed_code
 from agentctl.policy.words import UNKNOWN, Form
@@ -42,7 +43,7 @@ _LONG_CODE: dict[str, tuple[str, ...]] = {
 
 _RUNS_OTHERS = frozenset({
     "source", ".", "parallel", "watch", "expect", "script", "at", "batch", "gdb", "lldb", "vim", "vi", "nvim", "view",
-    "ex", "ed", "emacs", "nano", "tmux", "screen", "su", "runuser", "crontab", "entr", "socat", "ncat", "nc", "telnet",
+    "ex", "ed", "emacs", "nano", "tmux", "screen", "su", "runuser", "crontab", "entr", "socat", "telnet",
     "systemd-run", "start-stop-daemon", "nsenter", "unshare", "chroot", "strace", "ltrace", "gcore", "rlwrap",
 })  # fmt: skip
 """Programs made to run other code in ways that cannot be followed here: an allow rule has to name them."""
@@ -88,9 +89,6 @@ _CODE_OPTIONS: dict[str, CodeOptions] = {
     "go": CodeOptions(words=("-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool")),
     "cargo": CodeOptions(words=("--config",)),
     "openssl": CodeOptions(words=("-engine", "-provider", "-provider-path")),
-    "sqlite3": CodeOptions(words=("-cmd", "-init"), values=(".shell", ".system", ".load", ".import |", ".once |")),
-    "psql": CodeOptions(values=("\\!", "program", "\\o |", "\\copy")),
-    "mysql": CodeOptions(values=("\\!", "system ")),
     "less": CodeOptions(values=("+!", "+|")),
     "mapfile": CodeOptions(letters="C"),
     "readarray": CodeOptions(letters="C"),
@@ -100,7 +98,13 @@ _CODE_OPTIONS: dict[str, CodeOptions] = {
     "hash": CodeOptions(letters="p"),
     "enable": CodeOptions(letters="f"),
     "fc": CodeOptions(letters="es"),
+    **dict.fromkeys(
+        ("nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"),
+        CodeOptions(letters="ec", words=("--exec", "--sh-exec", "--lua-exec")),
+    ),
     "nmap": CodeOptions(words=("--script",)),
+    "make": CodeOptions(letters="E", words=("--eval",), values=("shell=", ".shellflags=", "makeflags=")),
+    "install": CodeOptions(words=("--strip-program",)),
     "npm": CodeOptions(words=("--script-shell", "--node-options")),
 }  # fmt: skip
 
@@ -130,7 +134,7 @@ _CODE_VARIABLES = frozenset({
 })  # fmt: skip
 _CODE_PREFIXES = (
     "BASH_", "LD_", "DYLD_", "MALLOC_", "XDG_", "GIT_", "RSYNC_", "PYTHON", "NODE_REPL_", "npm_config_", "NPM_CONFIG_",
-    "PIP_", "UV_", "RUSTC", "TERMINFO", "OPENSSL_", "DOCKER_", "LUA_", "BUNDLE_", "GEM_", "AGENTCTL_",
+    "PIP_", "UV_", "RUSTC", "TERMINFO", "OPENSSL_", "PSQL_", "DOCKER_", "LUA_", "BUNDLE_", "GEM_", "AGENTCTL_",
 )  # fmt: skip
 _CODE_ENDINGS = ("_RUNNER", "_LINKER", "_WRAPPER", "_LAUNCHER")
 
@@ -152,19 +156,35 @@ def dangerous_assignment(name: str, value: Form | None) -> Code | None:
     return Code(what=f"the variable {name} decides what other programs run")
 
 
+def named_assignment(word: Form) -> Code | None:
+    """The same for a word that a declaration reads as NAME=value or as a name: `export "PATH=."`."""
+    if word.text[:1] in ("-", "+"):
+        return None
+    name, equals, value = word.text.partition("=")
+    if "[" in name and any(mark in name for mark in ("$", "`", UNKNOWN)):
+        return Code(what="a variable name with a subscript is evaluated as code")
+    return dangerous_assignment(name.rstrip("+"), Form(text=value)) if equals else None
+
+
 def base_name(name: str) -> str:
     """python3.11 → python, gawk → awk and so on: versions and variants share a row."""
     stem = re.sub(r"[\d.]+$", "", name)
     if stem in ("gawk", "mawk", "nawk", "original-awk"):
         return "awk"
-    return {"gsed": "sed", "gtar": "tar", "bsdtar": "tar", "pypy": "python", "gfind": "find"}.get(stem, stem or name)
+    return {"gsed": "sed", "gtar": "tar", "gmake": "make", "bsdtar": "tar", "pypy": "python", "gfind": "find"}.get(
+        stem, stem or name
+    )
 
 
-def find_code(words: Sequence[Form]) -> Code | None:
-    """What code the command carries in its words, if any. Shells, eval and trap are not looked at here."""
+def find_code(words: Sequence[Form], stdin: str = "") -> Code | None:
+    """What code the command carries in its words, if any. Shells, eval and trap are not looked at here. `stdin` is
+    what it reads from its input, as far as the line shows it; UNKNOWN stands for what another program writes there."""
     full = words[0].text
     name = base_name(full)
     args = words[1:]
+    client = _CLIENTS.get(full)
+    if client:
+        return client(args, stdin)
     special = _SPECIAL.get(full) or _SPECIAL.get(name)
     if special:
         found = special(args)
@@ -251,25 +271,55 @@ def _alias(args: Sequence[Form]) -> Code | None:
     return None
 
 
-def _names(args: Sequence[Form]) -> Code | None:
-    """Builtins that take variable names evaluate the subscripts in them."""
-    if any("[" in word.text and any(mark in word.text for mark in ("$", "`", UNKNOWN)) for word in args):
-        return Code(what="a variable name with a subscript is evaluated as code")
-    return None
+def _is_code_name(word: Form) -> bool:
+    """The shell evaluates the subscript of a name, so the name has to be known or to have none."""
+    return UNKNOWN in word.text or ("[" in word.text and any(mark in word.text for mark in ("$", "`")))
 
 
-def _printf(args: Sequence[Form]) -> Code | None:
-    return _names(args[1:2]) if args and args[0].text == "-v" else _names(args[:1]) if _attached(args) else None
+def _names(values: str = "", named: str = "", skip: int = 0, has_operands: bool = True) -> Callable[..., Code | None]:
+    """The rule of a builtin that takes variable names: letters with a value, letters whose value is a name, operands
+    before the one name when there are some, and whether operands are names at all."""
+
+    def judge(args: Sequence[Form]) -> Code | None:
+        words = list(args)
+        names: list[Form] = []
+        while words and words[0].text.startswith("-") and len(words[0].text) > 1:
+            option = words.pop(0).text
+            at = next((at for at, letter in enumerate(option) if at and letter in values + named), 0)
+            if option == "--":
+                break
+            if at:
+                value = Form(text=option[at + 1 :]) if option[at + 1 :] else words.pop(0) if words else Form(text="")
+                names += [value] if option[at] in named else []
+        names += words[skip : skip + 1 if skip else None] if has_operands else []
+        return _EVALUATED if any(map(_is_code_name, names)) else None
+
+    return judge
 
 
-def _attached(args: Sequence[Form]) -> bool:
-    return bool(args) and args[0].text.startswith("-v")
+_EVALUATED = Code(what="a variable name with a subscript is evaluated as code")
 
 
 def _test(args: Sequence[Form]) -> Code | None:
-    if any(word.text in ("-v", "-R") or word.is_many for word in args):
-        return _names(args)
+    is_sure = all(word.is_static for word in args)
+    for at, word in enumerate(args):
+        is_name = at and args[at - 1].text in ("-v", "-R")
+        if (is_name and _is_code_name(word)) or (not is_sure and "[" in word.text and _is_code_name(word)):
+            return _EVALUATED
     return None
+
+
+def _make(args: Sequence[Form]) -> Code | None:
+    """A makefile that is no file."""
+    for at, word in enumerate(args):
+        value = _MAKEFILE.match(word.text)
+        name = value.group(1) if value else ""
+        if value and (name or (args[at + 1].text if at + 1 < len(args) else "")).startswith(("-", "/dev/", "/proc/")):
+            return script_from_input("make")
+    return None
+
+
+_MAKEFILE = re.compile(r"(?:-[a-zA-Z]*f|--(?:file|makefile)(?:=|$))(.*)", re.DOTALL)
 
 
 def _set(args: Sequence[Form]) -> Code | None:
@@ -288,20 +338,29 @@ def _shopt(args: Sequence[Form]) -> Code | None:
     return None
 
 
+_CLIENTS: dict[str, Callable[[Sequence[Form], str], Code | None]] = {
+    "sqlite3": sqlite_code,
+    "sqlite": sqlite_code,
+    "psql": psql_code,
+    "mysql": mysql_code,
+    "mariadb": mysql_code,
+}
 _SPECIAL: dict[str, Callable[[Sequence[Form]], Code | None]] = {
     "git": git_code,
     "awk": awk_code,
     "sed": sed_code,
     "alias": _alias,
-    "read": _names,
-    "unset": _names,
-    "wait": _names,
-    "getopts": _names,
-    "mapfile": _names,
-    "readarray": _names,
-    "printf": _printf,
+    "read": _names("dinNptu", "a"),
+    "unset": _names(),
+    "wait": _names(named="p", has_operands=False),
+    "getopts": _names(skip=1),
+    "mapfile": _names("dnOsuCc"),
+    "readarray": _names("dnOsuCc"),
+    "printf": _names(named="v", has_operands=False),
     "test": _test,
     "[": _test,
+    "make": _make,
+    "gmake": _make,
     "set": _set,
     "shopt": _shopt,
 }

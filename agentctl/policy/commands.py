@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentctl.core.record import Record
 from agentctl.policy import guards
-from agentctl.policy.carriers import CODE_TAKERS, base_name, dangerous_assignment
+from agentctl.policy.carriers import CODE_TAKERS, base_name, dangerous_assignment, named_assignment
 from agentctl.policy.code import Code
+from agentctl.policy.feeds import carried
 from agentctl.policy.findings import Collector, Invocation, Judgement, shown
 from agentctl.policy.invoke import Invoker
 from agentctl.policy.places import Places
+from agentctl.policy.recursion import find_bomb
 from agentctl.policy.shell_state import ShellState, union
 from agentctl.policy.syntax import (
     Arithmetic,
@@ -34,7 +35,7 @@ from agentctl.policy.syntax import (
     Variable,
     Word,
 )
-from agentctl.policy.variables import prints_number, records
+from agentctl.policy.variables import prints_number
 from agentctl.policy.words import UNKNOWN, Form, expand, plain_text
 
 MAX_TEXTS = 20
@@ -70,6 +71,9 @@ class _Walk:
             with self._state.aside():
                 self._state.restart()
                 self._statement(body)
+        made = self._found.invocations
+        if made and all(item.is_covered for item in made):
+            made[0] = made[0].replace(is_covered=False)  # a wrapper that runs nothing is judged as it is
         return self._found.result()
 
     def text(self, text: str, *, is_portable_only: bool = False) -> None:
@@ -81,6 +85,9 @@ class _Walk:
         if is_portable_only and not script.is_portable:
             raise Unreadable("sh reads bash syntax in its own way; use `bash -c` or send the command itself")
         self._state.variables.note(script.statements)
+        bomb = find_bomb(script.statements)
+        if bomb:
+            self._found.trip(guards.FORK_BOMB, f"{bomb}() …")
         if self._state.variables.moves_in_function:
             self._state.folders = None
         self._statements(script.statements)
@@ -101,6 +108,8 @@ class _Walk:
         outer_input = self._state.input
         if isinstance(command, Simple):
             self._simple(command, statement.redirects)
+            if statement.redirects and len(command.words) == 1 and plain_text(command.words[0]) == "exec":
+                outer_input = UNKNOWN  # the shell itself reads from elsewhere now
         elif isinstance(command, Declaration):
             self._declaration(command, statement.redirects)
         else:
@@ -122,7 +131,7 @@ class _Walk:
 
     def _pipe(self, pipe: Pipe) -> None:
         has_download = False
-        outer_input = self._state.input
+        outer_input, outer_feed = self._state.input, self._state.feed
         for stage in pipe.stages:
             start = len(self._found.invocations)
             with self._state.aside():
@@ -132,8 +141,17 @@ class _Walk:
             if has_download and takers:
                 self._found.trip(guards.PIPE_TO_SHELL, takers[0].shown)
             has_download = has_download or any(item.name in _DOWNLOADERS for item in made)
-            self._state.input = " ".join(item.shown for item in made if item.name in _PRINTERS)
-        self._state.input = outer_input
+            self._state.input = _printed(made)
+            self._state.feed = self._carried(stage, made)
+        self._state.input, self._state.feed = outer_input, outer_feed
+
+    def _carried(self, stage: Statement, made: Sequence[Invocation]) -> tuple[str, ...]:
+        """File names that a stage writes into the pipe."""
+        folder = self._state.folder
+        is_plain = isinstance(stage.command, Simple) and all(item.descriptor == "2" for item in stage.redirects)
+        if not folder or not is_plain or len(made) != 1 or made[0].name in self._state.variables.functions:
+            return ()
+        return carried(made[0].words, folder, self._state.feed)
 
     def _chain(self, chain: Chain) -> None:
         state = self._state
@@ -187,9 +205,6 @@ class _Walk:
 
     def _function(self, function: Function) -> None:
         """Its body is walked at the end: it runs wherever it is called."""
-        names = {item.name for item in records(function.body) if isinstance(item, Function)} | {function.name}
-        if any(_starts_itself(item, names) for item in records(function.body)):
-            self._found.trip(guards.FORK_BOMB, f"{function.name}() …")
         if function.name == "command_not_found_handle":
             self._found.code(Code(what="a handler for missing commands changes what words run"))
         self._bodies.append(function.body)
@@ -249,10 +264,14 @@ class _Walk:
             self._word(item.target)
             if item.body is not None:
                 self._word(item.body)
-                self._state.input = "\n".join(part.text for part in item.body.parts if isinstance(part, Literal))
+                parts = item.body.parts
+                self._state.input = "".join(part.text if isinstance(part, Literal) else UNKNOWN for part in parts)
             elif item.operator == "<<<":
                 self._state.input = " ".join(form.text for form in self._forms((item.target,)))
-            elif not item.operator.startswith("<<"):
+            else:
+                is_stream = item.operator == "<&" or any(isinstance(part, Substitution) for part in item.target.parts)
+                if is_stream and item.operator.startswith("<"):
+                    self._state.input = UNKNOWN
                 self._redirect(item, words)
 
     def _redirect(self, item: Redirect, words: tuple[Form, ...]) -> None:
@@ -276,6 +295,8 @@ class _Walk:
     def _simple(self, command: Simple, redirects: Sequence[Redirect]) -> None:
         start = len(self._found.invocations)
         codes = self._assignments(command.assignments, is_prefix=bool(command.words))
+        if codes and command.words and self._only_reads(command):
+            codes = ()
         self._words(command.words)
         has_download = any(item.name in _DOWNLOADERS for item in self._found.invocations[start:])
         words = self._forms(command.words)
@@ -289,6 +310,11 @@ class _Walk:
         if has_download and any(base_name(item.name) in CODE_TAKERS for item in self._found.invocations[made:]):
             self._found.trip(guards.PIPE_TO_SHELL, shown(words))
 
+    def _only_reads(self, command: Simple) -> bool:
+        """`IFS= read x`: the builtin alone splits by it, once."""
+        is_read = plain_text(command.words[0]) == "read" and "read" not in self._state.variables.functions
+        return is_read and all(item.name == "IFS" for item in command.assignments)
+
     def _declaration(self, command: Declaration, redirects: Sequence[Redirect]) -> None:
         codes = list(self._assignments(command.assignments, is_prefix=False))
         self._words(command.options)
@@ -298,15 +324,14 @@ class _Walk:
             codes.append(Code(what=f"{command.variant} sets variables that are not known before it runs"))
         elif any(form.text[:1] in ("-", "+") and ("i" in form.text or "n" in form.text) for form in options):
             codes.append(Code(what=f"{command.variant} makes values run as code or stand for other variables"))
+        codes += [code for form in options if (code := named_assignment(form))]
         named = (f"{item.name}={UNKNOWN}" if item.value else item.name for item in command.assignments)
         words = (Form(text=command.variant), *options, *(Form(text=text) for text in named))
         self._found.invocations.append(Invocation(words=words, code=tuple(codes)))
 
 
-def _starts_itself(item: Record, names: set[str]) -> bool:
-    """A pipe or a background job that runs one of the functions being defined."""
-    if isinstance(item, Pipe) or (isinstance(item, Statement) and item.is_background):
-        return any(
-            isinstance(inner, Simple) and inner.words and plain_text(inner.words[0]) in names for inner in records(item)
-        )
-    return False
+def _printed(made: Sequence[Invocation]) -> str:
+    """What commands write into a pipe, UNKNOWN where only running them would tell."""
+    texts = [" ".join(word.text for word in item.words[1:]) for item in made if item.name in _PRINTERS]
+    is_known = len(texts) == len(made) and not any(char in text for text in texts for char in "\\%")
+    return "\n".join(texts if is_known else [*texts, UNKNOWN])

@@ -7,6 +7,11 @@ import re
 from agentctl.policy.syntax import Unreadable
 
 MAX_BYTES = 65_536
+MAX_SEPARATORS = 600
+MAX_WORDS = 8_000
+_QUOTING = re.compile(r"['\"\\#]|<<")
+_SEPARATOR = re.compile(r"[;&|\n]+")
+_OPERATOR = re.compile(r"[-+*/%<>&|^,?:]")
 
 _REFUSED = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -28,3 +33,16 @@ def gate(line: str) -> None:
         raise Unreadable("it is empty; send a command")
     if len(line.encode()) > MAX_BYTES:
         raise Unreadable(f"it is longer than {MAX_BYTES:,} bytes; put the text into a file and run that")
+    if len(line) > MAX_SEPARATORS and not _QUOTING.search(line):
+        _plain_size(line)
+
+
+def _plain_size(line: str) -> None:
+    """A quick end for lines whose syntax tree would be huge. Without quotes, comments and documents, all that looks
+    like a separator, a word or an operator is one."""
+    if len(_SEPARATOR.findall(line)) > MAX_SEPARATORS:
+        raise Unreadable("it holds too many commands; send it in smaller pieces")
+    if len(line.split()) > MAX_WORDS:
+        raise Unreadable(f"it holds more than {MAX_WORDS:,} words; send it in smaller pieces")
+    if "((" in line and len(_OPERATOR.findall(line)) > MAX_SEPARATORS:
+        raise Unreadable("its sum is too long; compute it in smaller pieces")

@@ -156,8 +156,25 @@ FORK_BOMB = CommandGuard(
     why="a function that starts itself again and again fills the machine",
     instead="Use a loop.",
     trips_on=lambda _words: False,  # commands.py sees the function
-    trips=(":(){ :|:& };:", "f(){ f & f & }; f", "bomb() { bomb | bomb; }; bomb"),
-    passes=("f(){ echo a | cat; }; f",),
+    trips=(
+        ":(){ :|:& };:",
+        "f(){ f & f & }; f",
+        "bomb() { bomb | bomb; }; bomb",
+        "f() { (f)& f; }; f",
+        "f() { g & }; g() { f & }; f",
+        "f() { eval 'f & f'; }; f() { command f | f; }; f",
+        "f() { cat <(f) <(f); }; f",
+        "bash -c 'f() { f | f & }; f'",
+        "function f { coproc f; f; }; f",
+        "f() { if true; then f & fi; f; }; f",
+    ),
+    passes=(
+        "f(){ echo a | cat; }; f",
+        "f() { echo $1; }; f a | cat & wait",
+        "g() { true; }; f() { g & g | g; }; f",
+        "count() { [ $1 -gt 0 ] && count $(($1 - 1)); }; count 3",
+        "f() { echo $(f 1); }; f",
+    ),
 )
 NETWORK_REDIRECT = CommandGuard(
     id="network-redirect",

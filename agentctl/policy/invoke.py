@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from itertools import product
 from typing import Protocol
 
 from agentctl.policy import guards
@@ -23,7 +25,7 @@ _TRUSTED_FOLDERS = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
 _SHELL_WORDS = frozenset({
     "--login", "--norc", "--noprofile", "--posix", "--noediting", "--restricted", "--verbose", "--version", "--help",
 })  # fmt: skip
-_MAX_TAILS = 8
+_MAX_TAILS = 64
 _MAX_READINGS = 32
 
 
@@ -47,6 +49,9 @@ class Invoker:
         program = words[0]
         if not program.is_static or not program.text or not program.text.isascii():
             self._fault(f"its program {program.shown[:60]!r} is not known before it runs; write the name out")
+            return
+        if program.text.startswith("-"):
+            self._fault(f"{program.text[:40]!r} is an option where a program is expected; send the command without it")
             return
         self._count += 1
         if self._count > MAX_COMMANDS:
@@ -74,18 +79,26 @@ class Invoker:
         """A program that is judged by its own words. `seen` is how refusals read them when that differs."""
         read = seen or words
         readings = _readings(read)
-        found = [code for code in map(find_code, readings) if code]
+        found = [code for item in readings if (code := find_code(self._numbered(item), self._state.input))]
         views = (*(readings if seen else readings[1:]), *(view for item in readings for view in _views(item)))
         self._record(Invocation(words=words, views=views, code=(*codes, *dict.fromkeys(found))))
         for reading in readings:
             self._guard(reading)
-        if read[0].text == "find":
-            self._find(read)
-        elif read[0].text in ("cd", "pushd", "popd"):
+            if read[0].text == "find":
+                self._find(reading)
+        if read[0].text in ("cd", "pushd", "popd"):
             self._state.move(read)
         self._tails(read)
-        for item in file_words(read):
+        for item in _files(read, readings):
             self._state.file(item, words)
+
+    def _numbered(self, words: Words) -> Words:
+        """The words with digits for the variables that always hold some: they are no code, wherever they stand."""
+        is_digits = self._state.variables.is_digits
+        return tuple(
+            Form(text=word.text.replace(UNKNOWN, "0")) if word.names and all(map(is_digits, word.names)) else word
+            for word in words
+        )
 
     def _guard(self, words: Words) -> None:
         row = guards.command_guard(words, self._state.input)
@@ -94,10 +107,16 @@ class Invoker:
 
     def _tails(self, words: Words) -> None:
         """Programs that run a command somewhere in their arguments: refusals see every reading of it."""
-        skip = runner_tail([word.text for word in words])
-        for at in range(skip, min(len(words), skip + _MAX_TAILS)) if skip else ():
-            tail = words[at:]
-            if tail[0].is_static and tail[0].text[:1] not in ("", "-"):
+        skip, reach = runner_tail([word.text for word in words])
+        if skip and len(words) > _MAX_TAILS:
+            self._fault(f"{words[0].text} has more than {_MAX_TAILS} words to find its command in; send it in pieces")
+            return
+        for at in range(skip, len(words)) if skip else ():
+            tail = (Form(text=words[at].text.rpartition("/")[2], is_many=words[at].is_many), *words[at + 1 :])
+            if tail[0].text.startswith("-") or not tail[0].text:
+                continue
+            reach -= 1
+            if tail[0].text.strip(UNKNOWN) or reach >= 0:
                 self._record(Invocation(words=tail, is_covered=True, views=_views(tail)))
                 self._guard(tail)
 
@@ -128,7 +147,7 @@ class Invoker:
 
     def _wrapper(self, name: str, words: Words, codes: tuple[Code, ...]) -> None:
         try:
-            inner = unwrap(name, words)
+            inner = unwrap(name, words, self._state.feed)
         except WrapperFault as fault:
             self._record(Invocation(words=words, code=codes, is_covered=True))
             self._fault(f"{fault}; send the inner command itself")
@@ -139,6 +158,7 @@ class Invoker:
         self._record(Invocation(words=words, views=_views(words), is_covered=is_covered, code=own))
         found = [dangerous_assignment(key, value) for key, value in inner.assignments]
         codes += tuple(code for code in found if code)
+        self._state.variables.set_outside(key for key, _ in inner.assignments)
         kept = self._state.folders
         if inner.chdir is not None:
             self._state.enter(inner.chdir)
@@ -153,7 +173,7 @@ class Invoker:
     def _shell(self, name: str, words: Words, codes: tuple[Code, ...]) -> None:
         """sh and bash: `-c` text is judged, a script file is a program like any other, stdin is code."""
         rest = list(words[1:])
-        has_text = False
+        has_text = is_check = False
         while rest and rest[0].text[:1] in ("-", "+") and not rest[0].is_many and len(rest[0].text) > 1:
             option = rest.pop(0)
             if option.text == "--":
@@ -165,15 +185,18 @@ class Invoker:
                 )
                 return
             is_cluster = not option.text.startswith("--")
-            has_text = has_text or (is_cluster and option.text[0] == "-" and "c" in option.text)
+            has_text = has_text or (is_cluster and "c" in option.text)  # +c is -c
+            is_check = option.text == "-n"
             if is_cluster and option.text[-1] in "oO" and rest:
                 rest.pop(0)
             elif is_cluster and "s" in option.text:
                 rest = [] if not has_text else rest
         if has_text:
             self._text_of(name, words, codes, rest)
-        elif rest and rest[0].is_static and not _is_stream(rest[0].text):
+        elif is_check or (rest and rest[0].is_static and not _is_stream(rest[0].text)):
             self._record(Invocation(words=words, code=codes))
+            if is_check and not (rest and rest[0].is_static):
+                return  # -n as the last option: nothing is run, whatever it reads
             self._state.file(FileWord(word=rest[0], access="read"), words)
         else:
             self._record(Invocation(words=words, code=(*codes, script_from_input(name))))
@@ -220,6 +243,17 @@ class Invoker:
         self._found.faults.append(text)
 
 
+def _files(words: Words, readings: tuple[Words, ...]) -> Iterator[FileWord]:
+    """The files of a command. Where a word is not known, the other readings only add what turns out to be an option."""
+    guessed = {Form(text=word.text.replace(UNKNOWN, "")) for word in words if not word.is_static}
+    seen = set()
+    for reading in readings:
+        for item in file_words(reading):
+            if item not in seen and (reading is readings[0] or item.word not in guessed):
+                seen.add(item)
+                yield item
+
+
 def _is_stream(text: str) -> bool:
     """A name of standard input or of a pipe, not of a file."""
     return text == "-" or text.startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
@@ -230,14 +264,25 @@ def _ends_exec(words: Words, at: int) -> bool:
 
 
 def _readings(words: Words) -> tuple[Words, ...]:
-    """The words as they are, then with every value that the line itself gives to its variables."""
-    readings: list[Words] = [()]
+    """The words as they are, then with every value that the line itself gives to its variables, and with nothing."""
+    known: list[tuple[Form, ...]] = []
+    count = 1
     for word in words:
-        texts = [word, *(Form(text=text) for text in word.choices)]
-        if len(readings) * len(texts) > _MAX_READINGS:
-            texts = [word]
-        readings = [(*reading, text) for reading in readings for text in texts]
-    return tuple(readings)
+        texts = (word, *(Form(text=text) for text in word.choices))
+        is_few = count * len(texts) <= _MAX_READINGS
+        count *= len(texts) if is_few else 1
+        known.append(texts if is_few else (word,))
+    emptied = _emptied(words)
+    return (*product(*known), *(() if emptied == words else (emptied,)))
+
+
+def _emptied(words: Words) -> Words:
+    """The words when all that is unknown turns out to be empty: `--for${x}ce`, `git $x push`."""
+    return tuple(
+        word if word.glob or word.choices or word.is_static else Form(text=word.text.replace(UNKNOWN, ""))
+        for word in words
+        if word.glob or word.choices or not word.is_many or word.text.strip(UNKNOWN)
+    )
 
 
 def _views(words: Words) -> tuple[Words, ...]:

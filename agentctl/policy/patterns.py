@@ -1,7 +1,7 @@
-"""Patterns of policy rules: words of a command, paths, URLs. Every match is linear in text times pattern, never worse.
+"""Patterns of policy rules: words of a command and paths. Every match is linear in text times pattern, never worse.
 
-Three small languages, none of them regular expressions, so that a hostile argument cannot make a rule slow:
-words (`git commit *`), gitignore paths without `!` (`src/**`), URLs (`https://*.example.org/api/*`).
+Small languages, none of them regular expressions, so that a hostile argument cannot make a rule slow: words
+(`git commit *`), gitignore paths without `!` (`src/**`); urls.py has the third, URLs.
 """
 
 from __future__ import annotations
@@ -323,57 +323,3 @@ def _in_ranges(body: str, char: str) -> bool:
                 return True
             at += 1
     return False
-
-
-class UrlPattern(Record):
-    """`[scheme://]host[:port][/path]`; scheme and host in any case, `*` and `?` inside every piece."""
-
-    text: str
-    scheme: str
-    host: str
-    port: str
-    path: str
-
-    def matches(self, url: str) -> bool:
-        parts = split_url(url)
-        if parts is None:
-            return False
-        scheme, host, port, path = parts
-        return (
-            glob_match(self.scheme, scheme)
-            and glob_match(self.host, host)
-            and glob_match(self.port, port)
-            and glob_match(self.path, path)
-        )
-
-
-_PORTS = {"http": "80", "https": "443"}
-
-
-def split_url(url: str) -> tuple[str, str, str, str] | None:
-    """(scheme, host, port, path with query). None for what no rule should match: no host, user info, odd characters."""
-    scheme, mark, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    if not mark or not authority or not url.isprintable() or any(char in authority for char in "@\\?# "):
-        return None
-    host, colon, port = authority.rpartition(":") if not authority.endswith("]") else (authority, "", "")
-    if not colon:
-        host, port = authority, ""
-    scheme = scheme.lower()
-    return scheme, host.lower().rstrip("."), port or _PORTS.get(scheme, ""), slash + path if slash else "/"
-
-
-def url_pattern(text: str) -> UrlPattern:
-    """Raises BadPattern for a pattern without a host or with user info."""
-    if not text.strip() or not text.isprintable() or " " in text:
-        raise BadPattern("not a URL pattern")
-    scheme, mark, rest = text.partition("://")
-    if not mark:
-        scheme, rest = "http*", text
-    authority, slash, path = rest.partition("/")
-    if not authority or "@" in authority:
-        raise BadPattern("a URL pattern is [scheme://]host[:port][/path]")
-    host, colon, port = authority.partition(":")
-    return UrlPattern(
-        text=text, scheme=scheme.lower(), host=host.lower(), port=port if colon else "*", path=slash + path or "*"
-    )

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     r"""(?P<space>[ \t]+)|(?P<op>&&|\|\||[;|\n])|'(?P<single>[^']*)'|"(?P<double>[^"$`\\!]*)\""""
     r"""|(?P<word>[A-Za-z0-9_./:@%+,=-]+)"""
 )
-_KEYWORDS = frozenset(
+KEYWORDS = frozenset(
     [
         "if",
         "then",
@@ -122,7 +122,7 @@ def _statements(tokens: list[Word | str]) -> list[Statement]:
 def _simple(words: list[Word]) -> Statement:
     first = words[0].parts[0]
     text = "".join(part.text for part in words[0].parts if isinstance(part, Literal))
-    if text in _KEYWORDS or (isinstance(first, Literal) and not first.is_quoted and "=" in first.text):
+    if text in KEYWORDS or (isinstance(first, Literal) and not first.is_quoted and "=" in first.text):
         raise Unreadable(f"without shfmt a command that begins with {text!r} cannot be judged")
     command: Command = Simple(assignments=(), words=tuple(words))
     return Statement(command=command)

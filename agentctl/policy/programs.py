@@ -32,6 +32,14 @@ class Operands(Record):
     """The letter that turns reading into writing (sed -i)."""
     target: tuple[str, ...] = ()
     """Options that name the folder all operands go to (cp -t)."""
+    others: tuple[str, ...] = ()
+    """Long options whose next word is no file."""
+    pairs: tuple[str, ...] = ()
+    """Long options with two values that are no files (jq --arg)."""
+    pair_reads: tuple[str, ...] = ()
+    """The same, but the second value is a file that is read."""
+    ends: tuple[str, ...] = ()
+    """Options behind which no word is a file."""
     into_folder: bool = False
     """Files keep their name when the last operand is a folder."""
 
@@ -45,7 +53,7 @@ _OWNER = Operands(access="write", skip=1)
 PROGRAMS: dict[str, Operands] = {
     **dict.fromkeys(
         (
-            "cat", "tac", "nl", "wc", "od", "xxd", "hexdump", "strings", "base64", "base32", "md5sum", "sha1sum",
+            "cat", "tac", "nl", "od", "xxd", "hexdump", "strings", "base64", "base32", "md5sum", "sha1sum",
             "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum", "cksum", "less", "more", "bat", "rev",
             "expand", "unexpand", "comm", "cmp", "diff", "diff3", "sdiff", "zcat", "bzcat", "xzcat", "zstdcat",
             "readelf", "objdump", "nm", "xmllint", "iconv", "source", ".", "colordiff", "pygmentize", "batcat", "zless",
@@ -53,7 +61,9 @@ PROGRAMS: dict[str, Operands] = {
         ),
         _READ,
     ),
-    **dict.fromkeys(("ls", "dir", "vdir", "du", "tree", "realpath", "readlink"), Operands(access="list")),
+    **dict.fromkeys(("ls", "dir", "vdir", "tree", "realpath", "readlink"), Operands(access="list")),
+    "wc": Operands(access="list", reads=("--files0-from",)),
+    "du": Operands(access="list", values="dBt", reads=("--files0-from", "-X", "--exclude-from")),
     "file": Operands(access="list", values="mPF"),
     "stat": Operands(access="list", values="c"),
     "head": Operands(access="read", values="nc"),
@@ -65,7 +75,7 @@ PROGRAMS: dict[str, Operands] = {
     "fold": Operands(access="read", values="w"),
     "fmt": Operands(access="read", values="wpg"),
     "shuf": Operands(access="read", values="nie", writes=("-o", "--output")),
-    "sort": Operands(access="read", values="kStT", writes=("-o", "--output")),
+    "sort": Operands(access="read", values="kStT", writes=("-o", "--output"), reads=("--files0-from",)),
     "uniq": Operands(access="read", last="write", values="fsw"),
     "grep": _GREP,
     "egrep": _GREP,
@@ -75,7 +85,10 @@ PROGRAMS: dict[str, Operands] = {
     "ag": _GREP,
     "awk": Operands(access="read", skip=1, values="Fv"),
     "sed": Operands(access="read", skip=1, unless="e", values="el", in_place="i"),
-    "jq": Operands(access="read", skip=1, unless="f", values="L"),
+    "jq": Operands(
+        access="read", skip=1, unless="f", values="L", reads=("-f", "--from-file"), ends=("--args", "--jsonargs"),
+        pairs=("--arg", "--argjson"), pair_reads=("--slurpfile", "--rawfile", "--argfile"), others=("--indent",),
+    ),
     "yq": Operands(access="read", skip=1, in_place="i"),
     **dict.fromkeys(
         ("rm", "rmdir", "unlink", "shred", "tee", "mkfifo", "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd",
@@ -157,6 +170,13 @@ class _Words:
             if not text.startswith("-") or text == "-" or word.is_many:
                 self._operands.append(word)
                 continue
+            if text in row.ends:
+                return
+            if text in (*row.others, *row.pairs, *row.pair_reads):
+                at += 1 if text in row.others else 2
+                if text in row.pair_reads and at <= len(args):
+                    yield FileWord(word=args[at - 1], access="read")
+                continue
             self._note(text)
             option, value, is_next = self._valued(text, args[at] if at < len(args) else None)
             if value is None:
@@ -178,7 +198,10 @@ class _Words:
             "--file",
         ):
             self._is_supplied = True
-        if (row.in_place and letters.startswith(("i", "ni", "Ei", "ri", "si", "zi"))) or text.startswith("--in-place"):
+        flags = letters[
+            : next((at for at, letter in enumerate(letters) if letter in row.values + row.unless + "f"), None)
+        ]
+        if (row.in_place and row.in_place in flags) or text.startswith("--in-place"):
             self._is_in_place = True
 
     def _valued(self, text: str, following: Form | None) -> tuple[str, Form | None, bool]:

@@ -37,6 +37,8 @@ class ShellState:
         self.functions: set[str] = set()
         self.input = ""
         """What the next command reads, as far as the line shows it."""
+        self.feed: tuple[str, ...] = ()
+        """The file names that its input holds, when they are known."""
         self.is_fed = False
         """Words of the command come from another program's output (xargs, find -exec)."""
 
@@ -57,6 +59,11 @@ class ShellState:
     def lookup(self, name: str) -> tuple[str, ...] | None:
         """The values that the line gives a variable."""
         return self.variables.values(name, self._glob, is_surely_set=name in self.surely_set)
+
+    @property
+    def folder(self) -> str | None:
+        """Where the shell is, when only one folder can be meant."""
+        return next(iter(self.folders)) if self.folders is not None and len(self.folders) == 1 else None
 
     # --- folders
 

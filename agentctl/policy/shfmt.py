@@ -23,7 +23,7 @@ class TooSlow(Unreadable):
 
 MAX_COMMANDS = 200
 TIMEOUT_S = 1.8
-MAX_JSON = 64 * 1024 * 1024
+MAX_JSON = 16 * 1024 * 1024
 _CACHED_LINES = 256
 
 

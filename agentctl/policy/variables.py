@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agentctl.core.record import Record
 from agentctl.policy.syntax import (
@@ -35,6 +35,13 @@ _SHELL_OWN = re.compile(
     r"HOME|PWD|OLDPWD|TMPDIR|IFS|PATH|RANDOM|SRANDOM|SECONDS|LINENO|REPLY|OPTARG|OPTIND|UID|EUID|PPID|HOSTNAME|SHLVL|_|"
     r"DIRSTACK|GROUPS|EPOCH\w*|BASH\w*|PIPESTATUS|FUNCNAME|COLUMNS|LINES|MAPFILE|COPROC|HIST\w*|USER|LOGNAME|LANG|LC_\w+"
 )
+_NUMBERED = frozenset({
+    "GITHUB_SHA", "GITHUB_RUN_ID", "GITHUB_RUN_NUMBER", "GITHUB_RUN_ATTEMPT", "CI_COMMIT_SHA", "CI_COMMIT_SHORT_SHA",
+    "CI_PIPELINE_ID", "CI_PIPELINE_IID", "CI_JOB_ID", "CIRCLE_SHA1", "CIRCLE_BUILD_NUM", "BUILD_NUMBER",
+    "BUILDKITE_COMMIT", "BUILDKITE_BUILD_NUMBER", "TRAVIS_COMMIT", "TRAVIS_BUILD_NUMBER", "DRONE_COMMIT_SHA",
+    "DRONE_BUILD_NUMBER", "BITBUCKET_COMMIT", "BITBUCKET_BUILD_NUMBER", "SOURCE_DATE_EPOCH",
+})  # fmt: skip
+"""Variables that CI systems set, always to hexadecimal digits. Most others can hold what a stranger wrote."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -60,6 +67,8 @@ class Variables:
         """A function changes the working folder, so no relative path can be trusted."""
         self.moves = False
         self.unsets = False
+        self.functions: set[str] = set()
+        """Every name that the line makes a function, whether surely or not."""
 
     def note(self, statements: Sequence[Statement]) -> None:
         """Collects every assignment, wherever it stands and whether it runs or not."""
@@ -72,12 +81,16 @@ class Variables:
             elif isinstance(record, Simple):
                 self._simple(record)
             elif isinstance(record, Declaration):
-                self._is_open = self._is_open or any(plain_text(word) is None for word in record.options)
+                texts = [plain_text(word) for word in record.options]
+                self._is_open = self._is_open or None in texts
+                for text in filter(None, texts):
+                    self._values.setdefault(text.partition("=")[0].rstrip("+"), []).append(None)
             elif isinstance(record, Variable) and record.operator in ("=", ":="):
                 self._values.setdefault(record.name, []).append(None)
             elif isinstance(record, Redirect) and record.descriptor.startswith("{"):
                 self._values.setdefault(record.descriptor.strip("{}"), []).append(None)
             elif isinstance(record, Function):
+                self.functions.add(record.name)
                 moves = any(isinstance(item, Simple) and _first(item) in _MOVERS for item in records(record.body))
                 self.moves_in_function = self.moves_in_function or moves
 
@@ -103,6 +116,11 @@ class Variables:
                 elif text.isidentifier():
                     self._values.setdefault(text, []).append(None)
 
+    def set_outside(self, names: Iterable[str]) -> None:
+        """Variables that a wrapper gives to what it runs (`env A=1 sh -c …`)."""
+        for name in names:
+            self._values.setdefault(name, []).append(None)
+
     # --- questions
 
     def values(
@@ -122,6 +140,10 @@ class Variables:
                     return None
                 texts.extend(found_texts)
         return tuple(dict.fromkeys(texts))
+
+    def is_digits(self, name: str) -> bool:
+        """Whether the variable is the CI system's own and holds digits: nothing in the line touches it."""
+        return name in _NUMBERED and name not in self._values and not self._is_open
 
     def is_number(self, name: str) -> bool:
         """Whether arithmetic on the name can run no code: the line never sets it, or only to numbers."""

@@ -32,6 +32,8 @@ class Form(Record):
     """The file name pattern, when that is all that is unknown about it."""
     choices: tuple[str, ...] = ()
     """All texts it can become, when it only depends on variables that the line itself sets."""
+    names: tuple[str, ...] = ()
+    """The quoted variables that its unknown pieces are, in order; empty when one is something else."""
 
     @property
     def is_static(self) -> bool:
@@ -225,7 +227,17 @@ def _form(items: list[_Element], lookup: Lookup | None) -> Form:
     if has_glob:
         return Form(text="".join(text), is_many=True, glob="" if is_unknown else "".join(glob))
     choices = _choices(items, lookup) if is_unknown and lookup else ()
-    return Form(text="".join(text), is_many=is_many, choices=choices)
+    return Form(text="".join(text), is_many=is_many, choices=choices, names=_names(items) if is_unknown else ())
+
+
+def _names(items: list[_Element]) -> tuple[str, ...]:
+    unknown = [item for item in items if not isinstance(item, tuple)]
+    names = [
+        item.name
+        for item in unknown
+        if isinstance(item, Variable) and item.is_quoted and not (item.operator or item.words or item.is_evaluated)
+    ]
+    return tuple(names) if len(names) == len(unknown) else ()
 
 
 def _choices(items: list[_Element], lookup: Lookup) -> tuple[str, ...]:

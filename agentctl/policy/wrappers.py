@@ -98,6 +98,20 @@ WRAPPERS: dict[str, Grammar] = {
     ),
     "busybox": Grammar(),
     "toybox": Grammar(),
+    "choom": Grammar(values="np", word_values=("--adjust", "--pid")),
+    **dict.fromkeys(
+        ("linux64", "linux32", "i386", "x86_64", "uname26"),
+        Grammar(
+            letters="BFILRSTXZ3v",
+            optional="4",
+            words=(
+                "--32bit", "--fdpic-funcptrs", "--short-inode", "--addr-compat-layout", "--addr-no-randomize",
+                "--whole-seconds", "--sticky-timeouts", "--read-implies-exec", "--mmap-page-zero", "--verbose",
+                "--uname-2.6",
+            ),
+            default=("sh",),
+        ),
+    ),
     "flock": Grammar(
         letters="sxenuFvo",
         values="wE",
@@ -108,17 +122,30 @@ WRAPPERS: dict[str, Grammar] = {
     ),
 }  # fmt: skip
 
-RUNNERS: tuple[tuple[str, ...], ...] = (
+PACKAGE_RUNNERS: tuple[tuple[str, ...], ...] = (
     ("uv", "run"), ("uvx",), ("pipx", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"),
     ("rye", "run"), ("pixi", "run"), ("conda", "run"), ("bundle", "exec"), ("npx",), ("bunx",), ("npm", "exec"),
     ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("mise", "exec"), ("direnv", "exec"),
-    ("nix", "run"), ("chronic",), ("unbuffer",), ("fakeroot",), ("xvfb-run",), ("dbus-run-session",),
-    ("strace",), ("ltrace",), ("chroot",), ("unshare",), ("nsenter",), ("setpriv",), ("runuser",), ("systemd-run",),
-    ("docker", "exec"), ("docker", "run"), ("podman", "exec"), ("podman", "run"), ("kubectl", "exec"), ("parallel",),
-    ("watch",), ("prlimit",), ("chrt",), ("numactl",), ("proot",), ("entr",), ("script",),
+    ("nix", "run"), ("nix", "develop"), ("nix-shell",), ("guix", "shell"), ("flatpak", "run"), ("op", "run"),
+    ("doppler", "run"), ("aws-vault", "exec"), ("chamber", "exec"), ("cross-env",), ("dotenv",), ("hyperfine",),
 )  # fmt: skip
+CONTAINER_RUNNERS: tuple[tuple[str, ...], ...] = (
+    ("docker", "exec"), ("docker", "run"), ("podman", "exec"), ("podman", "run"), ("kubectl", "exec"),
+    ("docker", "compose"), ("docker-compose",), ("oc", "exec"), ("nerdctl", "run"), ("nerdctl", "exec"),
+)  # fmt: skip
+SYSTEM_RUNNERS: tuple[tuple[str, ...], ...] = tuple((name,) for name in (
+    "chronic", "unbuffer", "fakeroot", "xvfb-run", "dbus-run-session", "dbus-launch", "strace", "ltrace", "chroot",
+    "unshare", "nsenter", "setpriv", "runuser", "systemd-run", "parallel", "sem", "watch", "prlimit", "chrt",
+    "numactl", "proot", "entr", "script", "setarch", "uclampset", "runcon", "capsh", "logsave", "sg", "pkexec", "gosu",
+    "su-exec", "tini", "dumb-init", "setuidgid", "faketime", "eatmydata", "valgrind", "perf", "catchsegv", "cpulimit",
+    "firejail", "bwrap", "torsocks", "proxychains", "proxychains4", "ssh-agent", "cgexec", "sshpass",
+    "start-stop-daemon", "ld.so", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",
+))  # fmt: skip
 """Programs that run a command too, but whose grammar is not ours: a rule has to allow them by name. Every tail of
 their arguments is still shown to guards and deny rules."""
+
+_RUNNER_REACHES = ((PACKAGE_RUNNERS, 1), (CONTAINER_RUNNERS, 0), (SYSTEM_RUNNERS, 64))
+"""How many of the first operands may be the program, for when a word is not known before it runs."""
 
 
 class WrapperFault(Exception):
@@ -135,15 +162,17 @@ class Unwrapped(Record):
     is_query: bool = False
 
 
-def unwrap(name: str, words: Sequence[Form]) -> Unwrapped:
-    """Reads the options of the wrapper `name`; `words` are all words of the call. Raises WrapperFault."""
-    reader = _Reader(name, WRAPPERS[name], words)
+def unwrap(name: str, words: Sequence[Form], feed: tuple[str, ...] = ()) -> Unwrapped:
+    """Reads the options of the wrapper `name`; `words` are all words of the call, `feed` the words that its input
+    holds, when they are known. Raises WrapperFault."""
+    reader = _Reader(name, WRAPPERS[name], words, feed)
     return reader.read()
 
 
 class _Reader:
-    def __init__(self, name: str, grammar: Grammar, words: Sequence[Form]) -> None:
+    def __init__(self, name: str, grammar: Grammar, words: Sequence[Form], feed: tuple[str, ...]) -> None:
         self._name = name
+        self._feed = feed
         self._grammar = grammar
         self._rest = list(words[1:])
         self._chdir: Form | None = None
@@ -175,12 +204,18 @@ class _Reader:
         """Where input becomes words, the words are unknown."""
         if self._replaces:
             return tuple(
-                Form(text=word.text.replace(self._replaces, UNKNOWN), is_many=word.is_many, glob=word.glob)
+                word.replace(text=word.text.replace(self._replaces, UNKNOWN), choices=self._choices(word.text))
+                if self._replaces in word.text
+                else word
                 for word in words
             )
         if self._grammar.appends and words:
-            return (*words, Form(text=UNKNOWN, is_many=True))
+            return (*words, Form(text=UNKNOWN, is_many=True, choices=self._feed))
         return words
+
+    def _choices(self, text: str) -> tuple[str, ...]:
+        is_known = UNKNOWN not in text and self._replaces is not None
+        return tuple(text.replace(self._replaces or "", item) for item in self._feed) if is_known else ()
 
     def _options(self) -> None:
         while self._rest:
@@ -251,9 +286,11 @@ def _is_assignment(word: Form) -> bool:
     return bool(equals) and UNKNOWN not in name and not word.text.startswith("=")
 
 
-def runner_tail(names: Sequence[str]) -> int:
-    """How many leading words are the runner itself; 0 when this is none. `names` are the known texts of the words."""
-    for row in RUNNERS:
-        if tuple(names[: len(row)]) == row:
-            return len(row)
-    return 0
+def runner_tail(names: Sequence[str]) -> tuple[int, int]:
+    """(how many leading words are the runner itself, how many operands may be its program); zeros when it is none.
+    `names` are the known texts of the words."""
+    for rows, reach in _RUNNER_REACHES:
+        for row in rows:
+            if tuple(names[: len(row)]) == row:
+                return len(row), reach
+    return 0, 0

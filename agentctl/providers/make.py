@@ -40,6 +40,15 @@ def make_provider(endpoint: Endpoint, clock: Clock, transport: Transport | None 
     return Retrying(EndpointFallback(first, siblings) if siblings else first, clock)
 
 
+def make_transport(kind: str, endpoint: Endpoint) -> Transport:
+    """`direct` or `sdk`, as --transport says. Raises UsageError when the client library is not installed."""
+    if kind == "direct":
+        return DirectTransport()
+    from agentctl.providers.sdk_transport import SdkTransport  # only runs that ask for it
+
+    return SdkTransport(endpoint)
+
+
 def adapter_for(api: Api) -> Adapter:
     """The adapter of a wire format."""
     module, name = _ADAPTERS[api]

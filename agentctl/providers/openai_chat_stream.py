@@ -26,6 +26,7 @@ from agentctl.providers.calls import CallAccumulator, CallSlot, final_arguments
 from agentctl.providers.chat_usage import merged, to_usage, usage_of
 from agentctl.providers.failures import from_error
 from agentctl.providers.reasoning_details import details_text, merge_details
+from agentctl.providers.text_calls import TextCalls, recovered
 from agentctl.providers.think_tags import ThinkTags
 from agentctl.providers.wire_common import wire_names
 
@@ -49,6 +50,7 @@ class ChatDecoder:
         self._request = request
         self._endpoint = endpoint
         self._tool_names = names.keys()
+        self._text_calls = TextCalls(names.keys()) if endpoint.profile.recovers_calls and names else None
         self._tags = ThinkTags() if endpoint.profile.parses_think_tags else None
         self._calls = CallAccumulator(
             taken_ids=(part.id for message in request.messages for part in message.calls),
@@ -202,8 +204,7 @@ class ChatDecoder:
 
     def _say(self, content: str, items: list[StreamItem]) -> None:
         if self._tags is None or self._reasoning_field:
-            self._text.append(content)
-            items.append(TextPiece(text=content))
+            self._speak(content, items)
             return
         self._put(self._tags.feed(content), items)
 
@@ -217,8 +218,14 @@ class ChatDecoder:
             if is_reasoning:
                 self._reason(text, items)
             else:
-                self._text.append(text)
-                items.append(TextPiece(text=text))
+                self._speak(text, items)
+
+    def _speak(self, text: str, items: list[StreamItem]) -> None:
+        if self._text_calls is not None:
+            text = self._text_calls.feed(text)
+        if text:
+            self._text.append(text)
+            items.append(TextPiece(text=text))
 
     def _reason(self, text: str, items: list[StreamItem]) -> None:
         self._reasoning.append(text)
@@ -265,12 +272,26 @@ class ChatDecoder:
         self._is_closed = True
         items: list[StreamItem] = []
         self._release(items)
+        self._recover(items)
         items.extend(self._calls.started(is_over=True))
         if not self._calls:
             notice = call_as_text("".join(self._text), self._tool_names)
             if notice:
                 items.append(notice)
         return items
+
+    def _recover(self, items: list[StreamItem]) -> None:
+        """Calls that stand in the text, where the server sent none and the answer was not cut."""
+        if self._text_calls is None:
+            return
+        is_whole = not self._calls and self._finish_reason not in _CUT | _REFUSED
+        deltas, text = self._text_calls.finish(is_whole=is_whole)
+        self._text_calls = None
+        if text:
+            self._speak(text, items)
+        if deltas:
+            items.append(recovered(len(deltas)))
+            items.extend(self._calls.feed(deltas))
 
     def _stop(self, refusal: str) -> str:
         if refusal or self._finish_reason in _REFUSED:

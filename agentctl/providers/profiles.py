@@ -48,6 +48,8 @@ class Profile(Record):
     merges_same_role: bool = False
     assistant_between_tool_and_user: bool = False
     parses_think_tags: bool = False
+    recovers_calls: bool = False
+    """Calls that the model wrote as text are read: for servers that do not understand the template of every model."""
     endpoint_fallback: tuple[Api, ...] = ()
     """Wire formats to try in order after 400, 404, 405, 415, 422 or 501 on the first one."""
     cache_breakpoints: bool = False
@@ -105,10 +107,12 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 assistant_between_tool_and_user=True,
             ),
             _compatible("gemini", efforts=_NONE_TO_HIGH, schema_rule="gemini"),
-            _compatible("ollama", efforts=_NONE_TO_HIGH, call_content="empty"),
-            _compatible("lmstudio", efforts=_UP_TO_HIGH, parses_think_tags=True),
-            _compatible("llamacpp", thinking="think-flag", efforts=_UP_TO_HIGH),
-            _compatible("vllm", thinking="think-flag", efforts=_UP_TO_HIGH, parses_think_tags=True),
+            _compatible("ollama", efforts=_NONE_TO_HIGH, call_content="empty", recovers_calls=True),
+            _compatible("lmstudio", efforts=_UP_TO_HIGH, parses_think_tags=True, recovers_calls=True),
+            _compatible("llamacpp", thinking="think-flag", efforts=_UP_TO_HIGH, recovers_calls=True),
+            _compatible(
+                "vllm", thinking="think-flag", efforts=_UP_TO_HIGH, parses_think_tags=True, recovers_calls=True
+            ),
         )
     }
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
 from pathlib import Path
 
 from agentctl.core.codec import dumps, loads, message_from_dict, message_to_dict, usage_from_dict
@@ -26,6 +25,7 @@ from agentctl.core.errors import (
 from agentctl.core.events import Notice, Retry
 from agentctl.core.files import append_record, open_append, read_records
 from agentctl.core.ports import (
+    Answering,
     Attempt,
     CallStarted,
     Completed,
@@ -37,12 +37,14 @@ from agentctl.core.ports import (
     Tool,
 )
 from agentctl.core.record import as_dict, map_strings
+from agentctl.core.streams import closing
 from agentctl.core.types import (
     CommandRun,
     FileChange,
     Image,
     JsonObject,
     ModelInfo,
+    Price,
     Request,
     ToolResult,
     ToolSpec,
@@ -57,6 +59,7 @@ _ITEMS: Mapping[str, type[StreamItem]] = {
     "metered": Metered,
     "retry": Retry,
     "notice": Notice,
+    "answering": Answering,
     "attempt": Attempt,
     "completed": Completed,
 }
@@ -154,7 +157,7 @@ class Recorder:
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         items: list[JsonObject] = []
         try:
-            async with aclosing(self._inner.stream(request)) as stream:  # type: ignore[type-var]  # a generator
+            async with closing(self._inner.stream(request)) as stream:
                 async for item in stream:
                     items.append(_item_row(item))
                     yield item
@@ -284,6 +287,9 @@ def _item_from(row: JsonObject) -> StreamItem:
         fields["usage"] = usage_from_dict(fields["usage"])
     if "message" in fields:
         fields["message"] = message_from_dict(fields["message"])
+    if row["item"] == "answering":
+        model = fields["model"]
+        fields["model"] = ModelInfo(**{**model, "price": Price(**model["price"]) if model["price"] else None})
     return _ITEMS[row["item"]](**fields)
 
 

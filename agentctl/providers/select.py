@@ -38,13 +38,15 @@ def select_model(
     base_url: str | None = None,
     env: Mapping[str, str],
     max_context: int | None = None,
+    takes_any_key: bool = True,
 ) -> tuple[ModelInfo, Endpoint]:
     """The model of a run and the endpoint that serves it; opens no connection.
 
     `model` is `vendor/name`, where the name may contain slashes, or `scripted/FILE`. Without it the first vendor in
     the order of presets.py whose key is in `env` is taken with its default model, and `origin` names the variable.
     `base_url` and `api` are the flags; `max_context` (tokens) stands for the model's window. The endpoint of
-    `scripted/FILE` has neither URL nor key; the name of its model is the path.
+    `scripted/FILE` has neither URL nor key; the name of its model is the path. `takes_any_key`: the key for any
+    vendor counts for a named model.
 
     Raises UsageError for a model, api or URL that cannot be, AuthError where the key is missing or cannot be a key.
     """
@@ -52,7 +54,7 @@ def select_model(
     vendor, name = _split(model) if model else ("", "")
     if vendor == SCRIPTED:
         return _scripted(name, model_origin, max_context)
-    chosen = _named(vendor, name, model_origin, env) if vendor else _detected(env)
+    chosen = _named(vendor, name, model_origin, env, takes_any_key=takes_any_key) if vendor else _detected(env)
     preset, spoken = chosen.preset, wanted or chosen.preset.api
     url = _base_url(preset, spoken, base_url, env)
     entry = catalog.look_up(preset.vendor, chosen.name)
@@ -74,12 +76,41 @@ def select_model(
     return info, Endpoint(vendor=preset.vendor, api=spoken, base_url=url, key=chosen.key, profile=profile)
 
 
+def select_fallback(
+    model: str,
+    *,
+    first: ModelInfo,
+    api: str | None,
+    base_url: str | None,
+    env: Mapping[str, str],
+    max_context: int | None = None,
+) -> tuple[ModelInfo, Endpoint]:
+    """A model that the run goes on with when the `first` one is unavailable.
+
+    `api`, `base_url` and the key for any vendor were given for the first model, so they count for a fallback of the
+    same vendor alone: no key goes to another service than the one it is for. Raises as select_model, naming the model.
+    """
+    is_same = model.strip().partition("/")[0] == first.vendor
+    try:
+        info, endpoint = select_model(
+            model=model,
+            model_origin="--fallback",
+            api=api if is_same else None,
+            base_url=base_url if is_same else None,
+            env=env,
+            takes_any_key=is_same,
+        )
+    except (UsageError, AuthError) as error:
+        raise type(error)(f"--fallback {model}: {error.message}", hint=error.hint) from None
+    return (info if info.window else info.replace(window=max_context)), endpoint
+
+
 # --- the model ------------------------------------------------------------------------------------------------------
 
 
-def _named(vendor: str, name: str, origin: str, env: Mapping[str, str]) -> _Choice:
+def _named(vendor: str, name: str, origin: str, env: Mapping[str, str], *, takes_any_key: bool) -> _Choice:
     preset = PRESETS[vendor]
-    key = _key(preset, (ANY_VENDOR_KEY, *preset.key_variables), env)
+    key = _key(preset, (*((ANY_VENDOR_KEY,) if takes_any_key else ()), *preset.key_variables), env)
     return _Choice(preset=preset, name=name, origin=origin, key=key)
 
 

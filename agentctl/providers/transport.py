@@ -1,6 +1,7 @@
 """Opens the byte stream of a response. `Transport` is the seam; `DirectTransport` speaks HTTP itself, over httpx2.
 
-Connection faults leave as errors of our tree: before the response as Unavailable, inside it as StreamBroken.
+Connection faults leave as errors of our tree: before the response as Unavailable, inside it as StreamBroken. What the
+transport over the official clients (sdk_transport.py) does in the same way stands here, too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ CONNECT_S = 10.0
 IDLE_S = 120.0
 """Longest time without a byte, before and inside the response. Comments and pings of the service are bytes."""
 _AGAIN = "Check the network and the service, then try again."
-_WRITE_S = 60.0
+WRITE_S = 60.0
+REFUSAL_LIMIT = 256 * 1024
+"""Bytes of the body of a refusal that are read."""
+REFUSAL_S = 10.0
+"""Time to read the body of a refusal; its status alone says enough."""
 _READ_AHEAD = 1000
 """Chunks that are read before the consumer has taken those before them."""
 _KEEPALIVE_IDLE_S = 60
@@ -71,16 +76,8 @@ class DirectTransport:
     @asynccontextmanager
     async def open(self, request: WireRequest) -> AsyncIterator[WireResponse]:
         response = await self._send(request)
-        chunks = _batches(_chunks(response, request.idle_s or self._idle_s))
-        try:
-            yield WireResponse(
-                status=response.status_code,
-                headers={name.lower(): value for name, value in response.headers.items()},
-                chunks=chunks,
-            )
-        finally:
-            await chunks.aclose()
-            await response.aclose()
+        async with opened(response, request.idle_s or self._idle_s) as answer:
+            yield answer
 
     async def close(self) -> None:
         clients = [*self._clients.values(), *self._retired]
@@ -93,28 +90,28 @@ class DirectTransport:
         """The response head. A kept-alive connection that turns out to be closed is replaced by a new one, once."""
         import httpx2  # 90 ms, and only runs that ask a model need it
 
-        _refuse_bad_headers(request.headers)
+        refuse_bad_headers(request.headers)
         is_tls = not request.url.startswith("http://")
         for is_last in (False, True):
             client = self._client(is_tls)
-            trace = _ConnectTrace()
+            trace = ConnectTrace()
             try:
                 return await client.send(self._build(client, request, trace), stream=True)
             except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
                 if is_last or trace.has_connected:
-                    raise _unreachable(request, error) from error
+                    raise unreachable(request, error) from error
                 self._retired.append(self._clients.pop(is_tls))
             except httpx2.TimeoutException as error:
-                raise self._timed_out(request, error) from error
+                raise timed_out(request, error, self._connect_s, request.idle_s or self._idle_s) from error
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-                raise _unreachable(request, error) from error
+                raise unreachable(request, error) from error
         raise AssertionError("unreachable: the second attempt returns or raises")
 
-    def _build(self, client: httpx2.AsyncClient, request: WireRequest, trace: _ConnectTrace) -> httpx2.Request:
+    def _build(self, client: httpx2.AsyncClient, request: WireRequest, trace: ConnectTrace) -> httpx2.Request:
         """As client.build_request would, without parsing the same URL for every step of a run (0.3 ms)."""
         import httpx2
 
-        timeout = {"connect": self._connect_s, "read": request.idle_s or self._idle_s, "write": _WRITE_S, "pool": None}
+        timeout = {"connect": self._connect_s, "read": request.idle_s or self._idle_s, "write": WRITE_S, "pool": None}
         if self._url is None or self._url[0] != request.url:
             self._url = (request.url, httpx2.URL(request.url))
         return httpx2.Request(
@@ -125,22 +122,28 @@ class DirectTransport:
             extensions={"timeout": timeout, "trace": trace},
         )
 
-    def _timed_out(self, request: WireRequest, error: Exception) -> Unavailable:
-        import httpx2
-
-        if isinstance(error, httpx2.ConnectTimeout):
-            what = f"No connection to {_host(request)} within {self._connect_s:g} s"
-        else:
-            what = f"{_host(request)} sent no byte for {request.idle_s or self._idle_s:g} s"
-        return Unavailable(f"{what}.", hint=_AGAIN, kind="timeout")
-
     def _client(self, is_tls: bool) -> httpx2.AsyncClient:
         if is_tls not in self._clients:
-            self._clients[is_tls] = _make_client(is_tls)
+            self._clients[is_tls] = make_client(is_tls)
         return self._clients[is_tls]
 
 
-class _ConnectTrace:
+@asynccontextmanager
+async def opened(response: httpx2.Response, idle_s: float) -> AsyncIterator[WireResponse]:
+    """A response whose head is there, as it leaves a transport; closed on every way out."""
+    chunks = _batches(_chunks(response, idle_s))
+    try:
+        yield WireResponse(
+            status=response.status_code,
+            headers={name.lower(): value for name, value in response.headers.items()},
+            chunks=chunks,
+        )
+    finally:
+        await chunks.aclose()
+        await response.aclose()
+
+
+class ConnectTrace:
     """Sees whether a request opened a connection of its own or took a kept-alive one."""
 
     def __init__(self) -> None:
@@ -151,7 +154,7 @@ class _ConnectTrace:
             self.has_connected = True
 
 
-def _make_client(is_tls: bool) -> httpx2.AsyncClient:
+def make_client(is_tls: bool) -> httpx2.AsyncClient:
     """A client for https:// addresses, or one for http:// addresses alone.
 
     The latter has no use for certificates, so it does not load the CA store (20 ms). It never sees an https://
@@ -242,7 +245,7 @@ async def _chunks(response: httpx2.Response, idle_s: float) -> AsyncGenerator[by
         raise StreamBroken(f"The connection broke inside the answer: {_reason(error)}.", hint=_AGAIN) from error
 
 
-def _refuse_bad_headers(headers: Mapping[str, str]) -> None:
+def refuse_bad_headers(headers: Mapping[str, str]) -> None:
     """A key with a line break or a letter outside ASCII in it cannot be sent. The message does not show the value."""
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
@@ -252,7 +255,19 @@ def _refuse_bad_headers(headers: Mapping[str, str]) -> None:
             )
 
 
-def _unreachable(request: WireRequest, error: Exception) -> ProviderError:
+def timed_out(request: WireRequest, error: Exception, connect_s: float, idle_s: float) -> Unavailable:
+    """What a timeout of httpx2 before the response means."""
+    import httpx2
+
+    if isinstance(error, httpx2.ConnectTimeout):
+        what = f"No connection to {_host(request)} within {connect_s:g} s"
+    else:
+        what = f"{_host(request)} sent no byte for {idle_s:g} s"
+    return Unavailable(f"{what}.", hint=_AGAIN, kind="timeout")
+
+
+def unreachable(request: WireRequest, error: Exception) -> ProviderError:
+    """What a fault of the connection or the address before the response means."""
     import httpx2
 
     host = _host(request)

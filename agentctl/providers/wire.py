@@ -20,13 +20,10 @@ from agentctl.providers.failure_facts import visible_text
 from agentctl.providers.failures import from_error, from_response, retry_after, stream_broken
 from agentctl.providers.sse import SseDecoder
 from agentctl.providers.streams import closing
-from agentctl.providers.transport import Transport, WireRequest, WireResponse
+from agentctl.providers.transport import REFUSAL_LIMIT, REFUSAL_S, Transport, WireRequest, WireResponse
 
 _WHOLE_LIMIT = 32 * 1024 * 1024
 """Bytes of a response that comes in one JSON body."""
-_REFUSAL_LIMIT = 256 * 1024
-_REFUSAL_S = 10.0
-"""Time to read the body of a refusal; its status alone says enough."""
 _DRAIN_S = 0.2
 """Time to read to the end of the body after the last event, so that the connection can be used again."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"
@@ -79,10 +76,10 @@ class WireProvider:
 async def _refusal(response: WireResponse) -> ProviderError:
     body = bytearray()
     try:
-        async with asyncio.timeout(_REFUSAL_S):
+        async with asyncio.timeout(REFUSAL_S):
             async for chunk in response.chunks:
                 body += chunk
-                if len(body) >= _REFUSAL_LIMIT:
+                if len(body) >= REFUSAL_LIMIT:
                     break
     except (StreamBroken, TimeoutError):
         pass  # the status and what came of the body are reported all the same
@@ -101,7 +98,7 @@ async def _read(response: WireResponse, decoder: Decoder) -> AsyncIterator[Strea
             for item in _joined(decoder.feed_whole(_answer(await _rest(head, response), response))):
                 yield item
         elif start == b"<":
-            page = await _rest(head, response, limit=_REFUSAL_LIMIT)
+            page = await _rest(head, response, limit=REFUSAL_LIMIT)
             words = visible_text(page.decode("utf-8", "replace"))
             raise stream_broken(f"HTTP {response.status} with a page of HTML and not a model's answer: {words!r}")
         else:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from agentctl.config.settings import Settings
 from agentctl.core.codec import loads
 from agentctl.core.errors import InvalidArguments, UsageError
 from agentctl.core.record import as_dict
-from agentctl.core.types import JsonObject
+from agentctl.core.types import Decision, JsonObject
 from agentctl.policy.engine import PolicyEngine
 from agentctl.tools.sets import catalogue_tools
+
+NO_CALL = "opaque:arguments"
+"""The rule of a call that never reaches the policy, since its arguments do not fit the tool."""
 
 
 def read_calls(descriptor: int) -> Iterator[tuple[str, JsonObject]]:
@@ -30,16 +32,13 @@ def read_calls(descriptor: int) -> Iterator[tuple[str, JsonObject]]:
             yield tool, arguments
 
 
-def explain_line(settings: Settings, engine: PolicyEngine, tool: str, arguments: JsonObject) -> JsonObject:
-    """`{verdict, runs, rule, source, reason, allow_with, losing[]}` for one call."""
-    made = catalogue_tools().get(tool)
-    if made is None:
-        decision = engine.decide_by_name(tool)
-    else:
-        try:
-            decision = engine.decide(made.spec, made.parse(arguments))
-        except InvalidArguments as error:
-            raise UsageError(f"{tool}: {error}") from None
+def explain_call(engine: PolicyEngine, tool: str, arguments: JsonObject) -> JsonObject:
+    """`{verdict, runs, rule, source, reason, allow_with, losing[]}` for one call.
+
+    Arguments that do not fit the tool are a row that does not run (rule `opaque:arguments`), not a failure: in a run
+    such a call ends in a `tool-error` before the policy is asked.
+    """
+    decision = _decide(engine, tool, arguments)
     return {
         "verdict": decision.verdict,
         "runs": decision.runs,
@@ -49,3 +48,13 @@ def explain_line(settings: Settings, engine: PolicyEngine, tool: str, arguments:
         "allow_with": decision.allow_with,
         "losing": as_dict(decision.losing),
     }
+
+
+def _decide(engine: PolicyEngine, tool: str, arguments: JsonObject) -> Decision:
+    made = catalogue_tools().get(tool)
+    if made is None:
+        return engine.decide_by_name(tool)
+    try:
+        return engine.decide(made.spec, made.parse(arguments))
+    except InvalidArguments as error:
+        return Decision(verdict="opaque", runs=False, rule=NO_CALL, source="built-in", reason=str(error))

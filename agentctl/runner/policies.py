@@ -10,10 +10,13 @@ from agentctl.config.settings import Settings
 from agentctl.config.trust import MAX_BYTES, WorkspaceReader
 from agentctl.core.errors import PolicyError
 from agentctl.core.files import read_limited
+from agentctl.core.types import ToolSpec
 from agentctl.policy.engine import PolicyEngine
-from agentctl.policy.loading import load_policy
+from agentctl.policy.loading import PolicySource, load_policy
 from agentctl.policy.shfmt import ShfmtParser, find_shfmt
-from agentctl.policy.sources import PolicySource
+from agentctl.policy.shipped import PREFIX, profile_text
+from agentctl.sandbox.environment import shell_argv
+from agentctl.tools.sets import catalogue_tools
 
 ADMIN_FOLDER = Path("/etc/agentctl")
 PROJECT_POLICY = ".agentctl/policy.toml"
@@ -31,18 +34,33 @@ def load_run_policy(settings: Settings, reader: WorkspaceReader) -> PolicyEngine
         root=settings.root,
         shell=ShfmtParser(shfmt) if shfmt else None,
         extra_roots=[Path(folder) for folder in settings.add_dir],
-        protected=(settings.homes.config, settings.homes.state, Path(__file__).resolve().parents[1]),
+        protected=_protected(settings),
+        is_bash=shell_argv()[1] == "bash",
+        find_spec=_find_spec,
     )
+
+
+def _protected(settings: Settings) -> tuple[Path, ...]:
+    """What belongs to agentctl: nothing that a model calls may write it, wherever it lies."""
+    homes = settings.homes
+    own = (*(getattr(homes, name) for name in homes.fields), Path(__file__).resolve().parents[1])
+    is_file = settings.policy is not None and not settings.policy.startswith(PREFIX)
+    return (*own, settings.root / settings.policy) if is_file and settings.policy else own
+
+
+def _find_spec(name: str) -> ToolSpec | None:
+    """A built-in tool, for a call that stands for one."""
+    tool = catalogue_tools().get(name)
+    return tool.spec if tool else None
 
 
 def _named(settings: Settings, reader: WorkspaceReader) -> list[PolicySource]:
     """--policy: a file, believed unless it lies in a workspace that is not; or a shipped profile."""
     if settings.policy is None:
         return []
-    if settings.policy.startswith("builtin:"):
-        raise PolicyError(
-            f"--policy {settings.policy!r}: this version ships no profiles", hint="Name a policy file, or use --allow."
-        )
+    if settings.policy.startswith(PREFIX):
+        text = profile_text(settings.policy)
+        return [PolicySource(name=settings.policy, text=text, is_trusted=True, kind="shipped")]
     path = Path(settings.policy)
     inside = reader.inside(path)
     if inside is None:

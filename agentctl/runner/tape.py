@@ -33,7 +33,7 @@ class Tape:
         """For the choice of the model: a replay needs no key, and without --model it is the recorded one."""
         if self._replay is None:
             return self._settings, env
-        settings = self._settings
+        settings = self._settings.replace(fallback=(), transport="direct")  # nobody is asked, so nobody can fail
         if settings.model is None:
             origins = {**settings.origins, "model": "recording"}
             settings = settings.replace(model=self._replay.model, api=settings.api or self._replay.api, origins=origins)

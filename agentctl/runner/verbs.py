@@ -3,57 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from agentctl.config.agents import AGENTS
 from agentctl.config.options import Options, config_schema
-from agentctl.config.settings import Settings, resolve
-from agentctl.config.trust import WorkspaceReader
-from agentctl.core.codec import dumps, loads
-from agentctl.core.errors import AgentctlError, UsageError
+from agentctl.config.settings import Settings
+from agentctl.core.codec import dumps
+from agentctl.core.errors import UsageError
 from agentctl.core.record import as_dict
 from agentctl.core.text import did_you_mean
 from agentctl.core.toolnames import TOOL_NAMES
-from agentctl.core.types import JsonObject
-from agentctl.runner.output import print_bytes, report_verb_failure
+from agentctl.runner.document import UNMET, settings_of, show, table, verb
+from agentctl.runner.output import print_bytes
 from agentctl.sandbox.levels import harden_self
-
-
-def _verb(action: Callable[..., int]) -> Callable[..., int]:
-    """Turns a failure into its document, its lines and its exit code."""
-
-    def run(options: Options, **arguments: Any) -> int:
-        try:
-            return action(options, **arguments)
-        except AgentctlError as error:
-            return report_verb_failure(error, is_json=_is_json(options))
-
-    return run
-
-
-def _is_json(options: Options) -> bool:
-    return bool(options.json) or options.format in ("json", "jsonl")
-
-
-def _settings(options: Options) -> Settings:
-    return resolve(options, env=dict(os.environ), cwd=Path.cwd())
-
-
-def _print(options: Options, document: object, lines: Iterable[str]) -> int:
-    """The document, or its lines for people."""
-    text = dumps(document, indent=True) if _is_json(options) else "\n".join(lines).encode("utf-8", "replace")
-    print_bytes(text)
-    return 0
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as aligned columns; the last column is not padded."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)] if rows else []
-    return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
-    ]
 
 
 def demo(options: Options) -> int:
@@ -63,11 +26,11 @@ def demo(options: Options) -> int:
     return run(options, is_demo=True)
 
 
-@_verb
+@verb
 def sessions_list(options: Options) -> int:
     from agentctl.state.sessions import Sessions
 
-    settings = _settings(options)
+    settings = settings_of(options)
     found, problems = Sessions(settings.homes.sessions(settings.project_key)).all()
     document = {
         "sessions": [
@@ -91,23 +54,23 @@ def sessions_list(options: Options) -> int:
     }
     rows = [(saved.id, saved.updated, saved.ended or "killed", f"{saved.turns} turns", saved.title) for saved in found]
     lines = table(rows) or [f"No session is saved for {settings.root}."]
-    return _print(options, document, [*lines, *(f"{problem.what}: {problem.why}" for problem in problems)])
+    return show(options, document, [*lines, *(f"{problem.what}: {problem.why}" for problem in problems)])
 
 
-@_verb
+@verb
 def tools(options: Options) -> int:
     """Every tool with its set and whether it is offered."""
-    offered = _settings(options).tools
+    offered = settings_of(options).tools
     rows = [
         {"name": tool.name, "set": tool.set, "effect": tool.effect, "offered": tool.name in offered}
         for tool in TOOL_NAMES.values()
     ]
     head = f"{len(offered)} tools offered of {len(TOOL_NAMES)}"
     shown = [(row["name"], row["set"], row["effect"], "offered" if row["offered"] else "-") for row in rows]
-    return _print(options, {"tools": rows}, [head, *table([tuple(map(str, row)) for row in shown])])
+    return show(options, {"tools": rows}, [head, *table([tuple(map(str, row)) for row in shown])])
 
 
-@_verb
+@verb
 def agents(options: Options) -> int:
     rows = [
         {
@@ -120,20 +83,20 @@ def agents(options: Options) -> int:
         for agent in AGENTS.values()
     ]
     shown = [(agent.name, f"{agent.max_steps} steps", f"think {agent.think}", agent.help) for agent in AGENTS.values()]
-    return _print(options, {"agents": rows}, table(shown))
+    return show(options, {"agents": rows}, table(shown))
 
 
-@_verb
+@verb
 def models(options: Options) -> int:
     """The models of the chosen vendor: what its service lists, else the catalogue."""
     from agentctl.runner.models import listed_models
 
-    settings = _settings(options)
+    settings = settings_of(options)
     document = listed_models(settings, dict(os.environ))
     rows = [(str(row["name"]), _thousands(row["window"]), _price(row["price"])) for row in document["models"]]
     head = f"{document['vendor']}, from {document['source']}"
     notes = [document["why"]] if document["why"] else []
-    return _print(options, document, [head, *notes, *table(rows)])
+    return show(options, document, [head, *notes, *table(rows)])
 
 
 def _thousands(number: int | None) -> str:
@@ -144,10 +107,10 @@ def _price(price: Mapping[str, float] | None) -> str:
     return "price ?" if price is None else f"${price['input']:g} in, ${price['output']:g} out per million tokens"
 
 
-@_verb
+@verb
 def config_show(options: Options) -> int:
     """Every setting with its value and where it came from."""
-    settings = _settings(options)
+    settings = settings_of(options)
     rows = [
         {"name": name.rstrip("_"), "value": _plain(getattr(settings, name)), "origin": origin}
         for name, origin in settings.origins.items()
@@ -155,7 +118,7 @@ def config_show(options: Options) -> int:
     ]
     shown = [(str(row["name"]), dumps(row["value"]).decode(), str(row["origin"])) for row in rows]
     document = {"settings": rows, "problems": as_dict(settings.problems)}
-    return _print(options, document, [*table(shown), *(f"{item.what}: {item.why}" for item in settings.problems)])
+    return show(options, document, [*table(shown), *(f"{item.what}: {item.why}" for item in settings.problems)])
 
 
 def _plain(value: object) -> object:
@@ -163,80 +126,26 @@ def _plain(value: object) -> object:
     return str(plain) if isinstance(plain, Path) else plain
 
 
-@_verb
+@verb
 def schema(options: Options, which: str) -> int:
-    """A JSON Schema: of the events, of `done`, or of a config file."""
+    """A JSON Schema: of the events, of `done`, of a policy file or of a config file."""
+    from agentctl.policy.schema import policy_schema
     from agentctl.runner.schema import done_schema, events_schema
 
-    documents = {"events": events_schema, "done": done_schema, "config": config_schema}
+    documents = {"events": events_schema, "done": done_schema, "policy": policy_schema, "config": config_schema}
     if which not in documents:
         raise UsageError(f"there is no schema {which!r}", hint=did_you_mean(which, documents))
     print_bytes(dumps(documents[which](), indent=True))
     return 0
 
 
-@_verb
+@verb
 def doctor(options: Options) -> int:
     """What this machine has and enforces. Exit code 3 when something that a run needs is missing."""
     from agentctl.runner.doctor import examine
 
-    report = examine(_settings(options), dict(os.environ), hardening=harden_self())
+    report = examine(settings_of(options), dict(os.environ), hardening=harden_self())
     rows = [(check["state"], str(check["name"]), str(check["what"])) for check in report["checks"]]
     fixes = [f"  {check['name']}: {check['fix']}" for check in report["checks"] if check["fix"]]
-    _print(options, report, [*table(rows), *(["", "To mend:", *fixes] if fixes else [])])
-    return 0 if report["ok"] else 3
-
-
-@_verb
-def policy_check(options: Options) -> int:
-    """Loads every policy source of a run; a wrong one is a usage error with file and line."""
-    engine = _policy(options)
-    document = {
-        "ok": True,
-        "digest": engine.digest,
-        "sources": list(engine.source_names),
-        "problems": as_dict(engine.problems),
-    }
-    lines = [f"ok: {', '.join(engine.source_names)}", f"digest {engine.digest}"]
-    return _print(options, document, [*lines, *(f"{item.what}: {item.why}" for item in engine.problems)])
-
-
-@_verb
-def policy_explain(options: Options, tool: str, input: str | None) -> int:
-    """The decision about one call, or, for `-`, about each `{tool, input}` line of stdin."""
-    from agentctl.runner.explain import explain_line, read_calls
-
-    settings, engine = _settings(options), _policy(options)
-    if tool == "-":
-        for name, arguments in read_calls(0):
-            print_bytes(dumps(explain_line(settings, engine, name, arguments)))
-        return 0
-    try:
-        arguments = loads(input or "{}")
-    except ValueError as error:
-        raise UsageError(
-            f"the input {input!r} is not JSON: {error}", hint='For example: policy explain bash \'{"command": "ls"}\''
-        ) from None
-    if not isinstance(arguments, dict):
-        raise UsageError(f"the input {input!r} is not a JSON object")
-    row = explain_line(settings, engine, tool, arguments)
-    return _print(options, row, _explained(row))
-
-
-def _explained(row: JsonObject) -> list[str]:
-    lines = [
-        f"{'runs' if row['runs'] else 'does not run'}: {row['verdict']}",
-        f"rule {row['rule']} ({row['source']})",
-        str(row["reason"]),
-    ]
-    if row["allow_with"] and not row["runs"]:
-        lines.append(f"allow with: --allow {row['allow_with']!r}")
-    return lines + [f"lost: {lost['verdict']} {lost['rule']} ({lost['source']})" for lost in row["losing"]]
-
-
-def _policy(options: Options) -> Any:
-    from agentctl.runner.policies import load_run_policy
-
-    settings = _settings(options)
-    reader = WorkspaceReader(settings.root, settings.trust)
-    return load_run_policy(settings, reader)
+    show(options, report, [*table(rows), *(["", "To mend:", *fixes] if fixes else [])])
+    return 0 if report["ok"] else UNMET

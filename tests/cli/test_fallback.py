@@ -36,6 +36,22 @@ def test_the_run_goes_on_with_the_next_model(world: World, served: Any) -> None:
     assert ran.done["cost_usd"] == pytest.approx(expected)
 
 
+def test_a_recording_replays_the_change_without_a_key(world: World, served: Any) -> None:
+    one, two = served([DOWN]), served([Turn(text="first"), Turn(text="second")])
+    env = {**world.env, "ANTHROPIC_BASE_URL": two.root_url}
+    words = ("-p", "x", "-p", "y", "--fallback", OTHER, "--json")
+    first = world.run(*words, "--record", "tape.jsonl", server=one, env=env).ended("completed", 0)
+    bare = {name: value for name, value in world.env.items() if not name.endswith("_KEY")}
+    again = world.run(*words, "--transport", "sdk", "--replay", "tape.jsonl", env=bare).ended("completed", 0)
+    kept = ("text", "message", "step", "notice", "retry")
+    assert [without_run(event) for event in again.of(*kept)] == [without_run(event) for event in first.of(*kept)]
+    assert again.done["cost_usd"] == first.done["cost_usd"]
+
+
+def without_run(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in event.items() if name not in ("time", "session")}
+
+
 def test_when_nobody_answers_the_run_is_unavailable(world: World, served: Any) -> None:
     one, two = served([DOWN]), served([DOWN])
     env = {**world.env, "ANTHROPIC_BASE_URL": two.root_url}

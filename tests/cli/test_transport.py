@@ -45,5 +45,5 @@ def test_a_client_that_is_not_installed(world: World, served: Any) -> None:
     )
     assert ran.returncode == 2
     assert "--transport sdk needs the package 'openai', which is not installed" in ran.stderr
-    assert "pip install 'agentctl[sdk]'" in ran.stderr
+    assert "pip install '.[sdk]'" in ran.stderr
     assert server.requests == []

@@ -36,7 +36,7 @@ def check(body: dict[str, Any], headers: Mapping[str, str]) -> None:
     limit = body.get("max_tokens")
     need(isinstance(limit, int), "max_tokens: Field required")
     need(int(limit or 0) >= 1, "max_tokens: Input should be greater than or equal to 1")
-    is_thinking = _thinking(body)
+    is_budgeted = _thinking(body) == "enabled"
     for place, tool in enumerate(body.get("tools") or ()):
         known_fields(tool, ("name", "description", "input_schema", "cache_control", "type"), f"tools.{place}.", _EXTRA)
         schema(tool.get("input_schema"), f"tools.{place}.input_schema")
@@ -44,11 +44,11 @@ def check(body: dict[str, Any], headers: Mapping[str, str]) -> None:
     _system(body.get("system"))
     messages: Any = body.get("messages")
     need(isinstance(messages, list) and messages, "messages: Field required")
-    _messages(messages, is_thinking)
+    _messages(messages, is_budgeted)
     need(str(body).count("'cache_control'") <= 4, "A maximum of 4 blocks with cache_control may be provided.")
 
 
-def _thinking(body: Mapping[str, Any]) -> bool:
+def _thinking(body: Mapping[str, Any]) -> str:
     thinking = body.get("thinking") or {"type": "disabled"}
     kind = thinking.get("type")
     need(kind in ("enabled", "adaptive", "disabled"), f"thinking.type: {kind!r} is not known")
@@ -58,7 +58,7 @@ def _thinking(body: Mapping[str, Any]) -> bool:
         need(budget < body["max_tokens"], "`max_tokens` must be greater than `thinking.budget_tokens`.")
     if kind != "disabled":
         need(body.get("temperature", 1) == 1, "`temperature` may only be set to 1 when thinking is enabled.")
-    return kind != "disabled"
+    return str(kind)
 
 
 def _system(system: Any) -> None:
@@ -69,7 +69,8 @@ def _system(system: Any) -> None:
         need(block.get("text", "").strip(), f"system.{place}: text content blocks must contain non-whitespace text")
 
 
-def _messages(messages: list[Any], is_thinking: bool) -> None:
+def _messages(messages: list[Any], is_budgeted: bool) -> None:
+    """`is_budgeted`: calls in flight must begin with their thinking; an adaptive model takes them without."""
     need(messages[0].get("role") == "user", 'messages: first message must use the "user" role')
     need(messages[-1].get("role") == "user", "This model does not support assistant message prefill.")
     waiting: list[str] = []
@@ -90,7 +91,7 @@ def _messages(messages: list[Any], is_thinking: bool) -> None:
             need(not waiting, f"{where}: `tool_use` ids were found without `tool_result` blocks: {', '.join(waiting)}")
             waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
             was_thought = not (waiting and waiting[0].startswith(f"toolu_{UNTHOUGHT}"))
-            if is_thinking and waiting and was_thought and place == len(messages) - 2:
+            if is_budgeted and waiting and was_thought and place == len(messages) - 2:
                 first = blocks[0]["type"]
                 need(
                     first in ("thinking", "redacted_thinking"),

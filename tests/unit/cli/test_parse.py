@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from agentctl.cli.run import parse_run
@@ -9,7 +11,6 @@ from agentctl.cli.verbs import VERBS, prepare_verb
 from agentctl.config.options import Options
 from agentctl.config.table import OPTIONS
 from agentctl.core.errors import UsageError
-from agentctl.runner import verbs
 
 PARSED = [
     ([], Options()),
@@ -42,7 +43,7 @@ def test_runs(words: list[str], options: Options) -> None:
 def test_every_flag_of_the_table_is_a_flag() -> None:
     words, expected = [], {}
     for option in OPTIONS:
-        value = option.choices[0] if option.choices else "http://h" if option.kind == "url" else "7"
+        value = option.choices[0] if option.choices else {"url": "http://h", "price": "1,2"}.get(option.kind, "7")
         words += [option.flag] if option.is_switch else [f"{option.flag}={value}"]
         expected[option.name] = True
     said = parse_run(words)
@@ -64,7 +65,7 @@ COMPLAINTS = [
     (["-p", "fix", "the", "bug"], "'the' belongs to no flag.", "The prompt goes behind -p, in quotes: -p 'the'"),
     (["-p", "x", "--", "--json"], "'--json' belongs to no flag.", None),
     (["--json", "demo"], "'demo' is a verb behind flags.", "A verb comes first: agentctl demo …"),
-    (["--resume", "x"], "Unknown flag '--resume'.", None),
+    (["--resumee", "x"], "Unknown flag '--resumee'.", "Did you mean '--resume'?"),
 ]
 
 
@@ -80,13 +81,17 @@ VERB_COMPLAINTS = [
     (["sesions"], "'sesions' is not a verb.", "Did you mean 'sessions'?"),
     (["fix the bug"], "'fix the bug' is not a verb.", "A prompt goes behind -p: agentctl -p 'fix the bug'"),
     ([""], "'' is not a verb.", None),
-    (["sessions"], "agentctl sessions: needs list.", "agentctl sessions list"),
-    (["policy"], "agentctl policy: needs check or explain.", "agentctl policy check"),
-    (["policy", "chek"], "agentctl policy: 'chek' is not one of check, explain.", "Did you mean 'check'?"),
+    (["sessions"], "agentctl sessions: needs one of list.", "agentctl sessions list"),
+    (["policy"], "agentctl policy: needs one of check, explain, test, show.", "agentctl policy check"),
+    (["policy", "chek"], "agentctl policy: 'chek' is not one of check, explain, test, show.", "Did you mean 'check'?"),
     (["policy", "explain"], "agentctl policy explain needs TOOL.", None),
     (["policy", "explain", "bash", "{}", "more"], "agentctl policy explain: 'more' is one word too many.", None),
-    (["schema"], "agentctl schema needs WHICH.", "One of events, done, config."),
-    (["schema", "evnts"], "agentctl schema: 'evnts' is not one of events, done, config.", "Did you mean 'events'?"),
+    (["schema"], "agentctl schema needs WHICH.", "One of events, done, policy, config."),
+    (
+        ["schema", "evnts"],
+        "agentctl schema: 'evnts' is not one of events, done, policy, config.",
+        "Did you mean 'events'?",
+    ),
     (["agents", "--yolo"], "--yolo is no flag of this verb.", None),
     (["tools", "--tols", "core"], "Unknown flag '--tols'.", "Did you mean '--tools'?"),
     (["tools", "--model", "--json"], "--model needs a value, and '--json' is a flag.", None),
@@ -104,5 +109,5 @@ def test_complaints_about_verbs(words: list[str], message: str, hint: str | None
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: " ".join(verb.words))
 def test_every_verb_is_a_function_of_the_runner_and_takes_json(verb: object) -> None:
-    assert callable(getattr(verbs, verb.function))  # type: ignore[attr-defined]
+    assert callable(getattr(import_module(f"agentctl.runner.{verb.module}"), verb.function))
     assert "json" in {option.name for option in verb.flags}  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ import pytest
 from agentctl.config.options import Options, config_schema, from_flags, read_value
 from agentctl.config.table import BY_FLAG, BY_KEY, BY_NAME, BY_VARIABLE, GROUPS, OPTIONS
 from agentctl.core.errors import ConfigError, UsageError
+from agentctl.core.types import Price
 
 
 def test_the_table_and_options_have_the_same_fields() -> None:
@@ -36,13 +37,17 @@ def test_rows_are_whole(option: Any) -> None:
 
 def test_what_makes_sense_once_has_no_key_and_no_variable() -> None:
     once = {option.name for option in OPTIONS if option.key is None and option.variable is None}
-    assert once == {"prompt", "prompt_file", "file", "image", "output", "directory", "continue_"}
+    assert once == {
+        *("prompt", "prompt_file", "file", "image", "output", "directory"),
+        *("continue_", "resume", "fork", "record", "replay", "replay_tools"),
+    }
     assert BY_KEY["max_steps"].variable == "AGENTCTL_MAX_STEPS"
     assert BY_VARIABLE["AGENTCTL_ISOLATED"].key is None
 
 
 def test_no_flag_takes_a_key() -> None:
-    assert not [flag for flag in BY_FLAG if "key" in flag or ("token" in flag and not flag.endswith("-tokens"))]
+    named = set(BY_FLAG) - {"--session-key"}
+    assert not [flag for flag in named if "key" in flag or ("token" in flag and not flag.endswith("-tokens"))]
 
 
 GOOD = [
@@ -60,6 +65,12 @@ GOOD = [
     ("max_tokens", "200k", 200_000),
     ("max_tokens", "1.5M", 1_500_000),
     ("max_tokens", "200_000", 200_000),
+    ("price", "0.5,1.5", Price(input=0.5, output=1.5)),
+    ("price", " 3, 15 ,0.3, 3.75", Price(input=3, output=15, cache_read=0.3, cache_write=3.75)),
+    ("price", [0, 0], Price(input=0, output=0)),
+    ("price", Price(input=1, output=2), Price(input=1, output=2)),
+    ("fallback", "groq/a,openai/b", ("groq/a", "openai/b")),
+    ("transport", "sdk", "sdk"),
     ("yolo", "1", True),
     ("yolo", "Yes", True),
     ("yolo", "off", False),
@@ -83,6 +94,7 @@ def test_values_are_read(name: str, value: object, settled: object) -> None:
     assert read_value(BY_NAME[name], value, "here") == settled
 
 
+A_PRICE = "a price in USD per million tokens, such as 0.5,1.5 (input, output, then cache reads and writes)"
 BAD = [
     ("max_steps", "many", "here: 'many' is not a whole number from 1.", ""),
     ("max_steps", "0", "here: '0' is not a whole number from 1.", ""),
@@ -98,6 +110,12 @@ BAD = [
     ("tool_timeout", "11m", "here: '11m' is not a time above 0 and at most 600s, such as 90, 90s or 2m.", ""),
     ("max_cost", "free", "here: 'free' is not an amount in USD above 0, such as 2.50.", ""),
     ("max_cost", "0", "here: '0' is not an amount in USD above 0, such as 2.50.", ""),
+    ("price", "0.5", f"here: '0.5' is not {A_PRICE}.", ""),
+    ("price", "1,2,3,4,5", f"here: '1,2,3,4,5' is not {A_PRICE}.", ""),
+    ("price", "1,-2", f"here: '1,-2' is not {A_PRICE}.", ""),
+    ("price", "a,b", f"here: 'a,b' is not {A_PRICE}.", ""),
+    ("price", 3, f"here: 3 is not {A_PRICE}.", ""),
+    ("transport", "skd", "here: 'skd' is not one of direct, sdk.", "Did you mean 'sdk'?"),
     ("max_tokens", "1.2345k", "here: '1.2345k' is not a whole number from 1, such as 200000, 200k or 2m.", ""),
     ("max_tokens", "k", "here: 'k' is not a whole number from 1, such as 200000, 200k or 2m.", ""),
     ("yolo", "maybe", "here: 'maybe' is not true or false.", ""),
@@ -137,6 +155,9 @@ SCHEMA_CASES = [
     ({}, True),
     ({"max_steps": 20, "timeout": "15m", "allow": ["bash:x"], "yolo": True, "think": "high"}, True),
     ({"timeout": 90, "max_tokens": "200k", "fail_on": "denied", "tools": "core"}, True),
+    ({"price": [0.5, 1.5], "fallback": ["groq/a"], "transport": "sdk"}, True),
+    ({"price": "0.5,1.5,0,0"}, True),
+    ({"price": [0.5]}, False),
     ({"max_step": 20}, False),
     ({"max_steps": 0}, False),
     ({"think": "hot"}, False),

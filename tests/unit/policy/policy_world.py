@@ -8,10 +8,9 @@ from typing import Any
 
 from agentctl.core.types import Decision, Effect, JsonObject, Subject, ToolSpec
 from agentctl.policy.engine import PolicyEngine
-from agentctl.policy.loading import load_policy
+from agentctl.policy.loading import PolicySource, load_policy
 from agentctl.policy.plain import PlainParser
 from agentctl.policy.shfmt import ShellParser, ShfmtParser, find_shfmt
-from agentctl.policy.sources import PolicySource
 
 SHFMT = find_shfmt(Path("/nonexistent"))
 assert SHFMT, "the shfmt of the environment is missing"
@@ -42,7 +41,10 @@ def spec(name: str) -> ToolSpec:
         ),
         "read_many_files": lambda args: tuple(Subject(kind="path", value=row["path"]) for row in args["files"]),
     }
-    effect = effects.get(name, "read")
+    effect = "network" if name.startswith("mcp__") else effects.get(name, "read")
+    if name.startswith("mcp__"):
+        server = name.split("__")[1]
+        subjects[name] = lambda args: (Subject(kind="server", value=server),)
     access = "write" if effect == "write" else "read"
     return ToolSpec(
         name=name,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-STUB = "#!/bin/sh\necho \"$*\" >> /hits/ran\n"
+STUB = '#!/bin/sh\necho "$*" >> /hits/ran\n'
 SECONDS_A_LINE = 3
 
 

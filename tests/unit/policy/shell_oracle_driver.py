@@ -1,7 +1,7 @@
 """Runs inside the sandbox as its process 1: one bash per line, and whether the stub ran. Standard library only.
 
-Reads JSON lines `{"line": …}` from standard input and answers each with `{"ran": bool, "was_killed": bool}`. Between two lines every
-process is gone and every file is fresh.
+Reads JSON lines `{"line": …}` from standard input and answers each with `{"ran": bool, "was_killed": bool}`. Between
+two lines every process is gone and every file is fresh.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ GRACE_S = 0.25
 """How long jobs in the background may outlive their shell."""
 MAX_PROCESSES = 60
 HITS = Path("/hits/ran")
-ENVIRONMENT = {"PATH": "/usr/bin", "HOME": "/w/home", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1"}
+ENVIRONMENT = {
+    "PATH": "/usr/bin",
+    "HOME": "/w/home",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
 
 
 def main() -> None:
@@ -33,7 +39,7 @@ def main() -> None:
         ran = HITS.exists()
         HITS.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-        print(json.dumps({"ran": ran, "was_killed": was_killed}), flush=True)
+        sys.stdout.write(json.dumps({"ran": ran, "was_killed": was_killed}) + "\n")
 
 
 def make_files(folder: Path) -> None:

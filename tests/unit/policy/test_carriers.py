@@ -10,26 +10,40 @@ import pytest
 from tests.unit.policy.policy_world import World
 
 ORDINARY = [
-    json.loads(line)["command"]
+    json.loads(line)
     for line in (Path(__file__).parents[2] / "cases" / "ordinary_commands.jsonl").read_text().splitlines()
 ]
+"""Lines of CI workflows, makefiles and READMEs, written down before they were judged; none was taken out since."""
 OPEN = 'version = 1\nunmatched = "allow"\n'
+TOOLCHAINS = (
+    "bash:python *", "bash:node *", "bash:npm *", "bash:pytest *", "bash:cargo *", "bash:source *activate",
+    "bash:. *activate",
+)  # fmt: skip
+"""What a profile for a project allows by name: programs whose arguments are code, or whose variables choose it."""
+
+
+def tree(root: Path) -> None:
+    for name in ("docs", "site", "src", "scripts", "packages/core", "dist", "build", "frontend", "reports", "tests"):
+        (root / name).mkdir(parents=True)
+    for name in ("src/a.py", "src/a.ts", "README.md", "package.json", "a.sh", "scripts.sh", "a.log", "list.txt"):
+        (root / name).write_text("x")
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    for name in ("src", "docs", "site"):
-        (tmp_path / name).mkdir()
-    for name in ("src/a.py", "README.md", "package.json", "a.sh", "scripts.sh"):
-        (tmp_path / name).write_text("x")
+    tree(tmp_path)
     return World(tmp_path, OPEN)
 
 
-def test_ordinary_commands_pass(world: World) -> None:
-    """At most 3 of 100 are refused where rules refuse nothing."""
-    refused = [(line, world.bash(line).reason) for line in ORDINARY if not world.bash(line).runs]
-    assert len(ORDINARY) >= 150
-    assert len(refused) <= len(ORDINARY) * 0.03, refused
+def test_ordinary_commands_run(tmp_path: Path) -> None:
+    """At most 3 of 100 are refused where rules refuse nothing, each for the reason beside it."""
+    tree(tmp_path)
+    world = World(tmp_path, OPEN, allow=TOOLCHAINS)
+    found = {row["command"]: world.bash(row["command"]) for row in ORDINARY}
+    expected = {row["command"]: row["expect"] for row in ORDINARY}
+    assert {line: "runs" if item.runs else item.rule for line, item in found.items()} == expected
+    assert len(expected) >= 250
+    assert sum(item != "runs" for item in expected.values()) <= len(expected) * 0.03
 
 
 CODE = (
@@ -104,6 +118,46 @@ CODE = (
     "bash <(x)",
     "zsh -c x",
     "fish -c x",
+    "sqlite3 a.db .sh",
+    "sqlite3 a.db '.shell x'",
+    "sqlite3 a.db <<< '.system x'",
+    "echo .shell x | sqlite3 a.db",
+    "cat f | sqlite3 a.db",
+    "printf '.\\x73hell x' | sqlite3 a.db",
+    "sqlite3 a.db < <(x)",
+    "exec <<< '.shell x'; sqlite3 a.db",
+    "sqlite3 a.db \"select edit('a', 'x')\"",
+    "sqlite3 -cmd '.once |x' a.db 'select 1'",
+    "sqlite3 -init f a.db",
+    "psql -c '\\! x'",
+    "psql -c \"copy t from program 'x'\"",
+    "psql <<< '\\g |x'",
+    "mysql -e 'system x'",
+    "mysql --pager=x",
+    "make --eval='a:;x'",
+    "make -f - <<< 'a:;x'",
+    "make SHELL=x all",
+    "install -s --strip-program=x a b",
+    "nc -e x h 1",
+    "ncat --sh-exec x h 1",
+    'git fetch "$u"--upload-pack=x',
+    "git ${u}grep -O${u}x y",
+    "tar cf a b $u-Ix",
+    "export 'PATH=.'",
+    'declare "BASH_ENV=x"',
+    "declare 'a[$(x)]=1'",
+    "declare 'v=a[$(x)]'; echo $((v))",
+    "env v='a[$(x)]' bash -c 'echo $((v))'",
+    "env GITHUB_SHA='a/e' sh -c 'sed \"s/b/$GITHUB_SHA/\" f'",
+    'GITHUB_SHA=a/e; sed "s/b/$GITHUB_SHA/" f',
+    'sed "s/b/$GITHUB_HEAD_REF/" f',
+    'printf -v "$v" 1',
+    'read "$v"',
+    'unset "$v"',
+    '[ -v "$v" ]',
+    "wait -n -p 'a[$(x)]'",
+    "IFS=, read 'a[$(x)]'",
+    "read() { x; }; IFS=, read v",
     "source f",
     ". f",
     "alias a=b",
@@ -183,6 +237,11 @@ HIDDEN = (
     'trap "$x" EXIT',
     "bash -c",
     "bash --rcfile f -c x",
+    "time -- x",
+    "-x y",
+    "linux64 --odd x",
+    'bash +c "$x"',
+    "prlimit " + "a " * 80,
     "sh -c '[[ a || x ]]'",
     "sh -c '((x))'",
     'sh -c "x <<< y"',
@@ -270,6 +329,16 @@ UNWRAPPED = (
     "npx -y canary",
     "poetry run canary x",
     "docker run --rm img canary x",
+    "prlimit --nofile=64 /bin/canary",
+    "chrt -o 0 canary",
+    "setpriv --nnp $(x)",
+    "linux64 -R canary",
+    "choom -n 0 -- canary",
+    "strace -f -o f -e x -s 1 -p 2 -c -w -y canary",
+    "bash +c canary",
+    "find . $u-exec canary \\;",
+    "find . -e${u}xec canary \\;",
+    "env v=1 bash -c 'canary'",
     "/usr/bin/canary",
     "/bin/../usr/bin/canary x",
     "./canary x",
@@ -383,5 +452,67 @@ def test_without_bash_only_portable_lines_are_judged(tmp_path: Path) -> None:
         "a |& b",
         "echo $'a'",
         "time a",
+    ):
+        assert world.bash(line).rule == "opaque:parse", line
+
+
+def test_names_in_a_pipe_are_judged(tmp_path: Path) -> None:
+    """What find, ls, grep -l and rg -l hand to xargs is known, and it is judged like any other file."""
+    for name in ("src/a.ts", "src/b.ts", "src/package-lock.json", "a.log", "odd/a b.txt", "keys/x.pem", "c/.env"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "out.ts").symlink_to("/etc/hosts")
+    world = World(tmp_path, OPEN)
+    runs = (
+        "find src -name '*.ts' -print0 | xargs -0 sed -i s/a/b/",
+        "find src -type f -name '*.ts' | sort -u | head -n 5 | xargs rm",
+        "ls *.log 2>/dev/null | xargs rm",
+        "grep -rl x --include='*.ts' src | xargs sed -i s/a/b/",
+        "rg -l x src | xargs wc -l",
+        "find src -name '*.ts' | xargs cat | grep x",
+        "find src -name '*.ts' | grep -v b.ts | xargs -I{} cp {} {}.old",
+        "cd src && find . -name '*.ts' | xargs rm",
+    )
+    stops = {
+        "find src -type f | xargs sed -i s/a/b/": "protect:lockfiles",
+        "find . -name '*.ts' | xargs sed -i s/a/b/": "guard:outside-workspace",
+        "find c -type f | xargs cat": "builtin:secrets",
+        "find keys -name '*.pem' | xargs rm": "guard:secrets",
+        "find odd -type f | xargs rm": "opaque:parse",
+        "find src -o -name x | xargs rm": "opaque:parse",
+        "find src -printf '%f' | xargs rm": "opaque:parse",
+        "ls src | xargs rm": "opaque:parse",
+        "ls -l *.log | xargs rm": "opaque:parse",
+        "cat list | xargs rm": "opaque:parse",
+        "ls() { echo x; }; ls *.log | xargs rm": "opaque:parse",
+        "find src -name '*.ts' | sed s/a/b/ | xargs rm": "opaque:parse",
+        "find src -name '*.ts' | grep -o x | xargs rm": "opaque:parse",
+        "grep -rh x src | xargs rm": "opaque:parse",
+        "find src -name '*.ts' > f | xargs rm": "opaque:parse",
+        "find src -name '*.ts' | xargs rm \"$x\"": "opaque:parse",
+        "find src -name '*.ts' | xargs rm -f": "guard:recursive-delete",
+        "find src -name '*.ts' | xargs -I{} tee {}/../../../x": "guard:outside-workspace",
+    }
+    assert [line for line in runs if not world.bash(line).runs] == []
+    assert {line: world.bash(line).rule for line in stops} == stops
+
+
+def test_sizes_are_no_contents(tmp_path: Path) -> None:
+    """Programs that only count may look at files that the line names while it runs; those that show them may not."""
+    world = World(tmp_path, OPEN)
+    for line in (
+        "wc -l $(git ls-files)",
+        'wc -c < x; wc -l "$f"',
+        "ls $(x)",
+        'jq --arg v "$x" .a f',
+        "jq -n --args . $x",
+    ):
+        assert world.bash(line).runs, (line, world.bash(line))
+    for line in (
+        "cat $(git ls-files)",
+        'wc --files0-from="$x"',
+        'jq . "$f"',
+        'jq --rawfile a "$f" . b',
+        'jq -f "$x" b',
     ):
         assert world.bash(line).rule == "opaque:parse", line

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.core.types import Decision, Losing, Subject, ToolSpec
-from agentctl.policy.sources import PolicySource
+from agentctl.policy.loading import PolicySource
 from tests.unit.policy.policy_world import World, spec
 
 POLICY = """
@@ -306,7 +306,7 @@ def test_sources_and_trust(tmp_path: Path) -> None:
     trusted = World(tmp_path, sources=[of(True)])
     assert trusted.bash("touch x").runs
     assert trusted.engine.problems == ()
-    assert trusted.engine.source_names == (".agentctl/policy.toml",)
+    assert trusted.engine.source_names == (".agentctl/policy.toml", "built-in")
     closing = PolicySource(name="c", text='version=1\nunmatched="deny"\n', is_trusted=False, kind="project")
     mixed = World(tmp_path, sources=[of(True), closing])
     assert mixed.bash("touch x").rule == "rule-1", "the allow rule still covers it"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.core.errors import PolicyError
-from agentctl.policy.sources import PolicySource
+from agentctl.policy.loading import PolicySource
 from tests.unit.policy.policy_world import SHELL, World
 
 HEAD = "version = 1\n"
@@ -54,7 +54,48 @@ BAD = {
     "type": (RULE + 'tool = 3\ndecision = "deny"\n', "p.toml:3: tool is 3", "quotes"),
     "decision type": (RULE + 'tool = "bash"\ndecision = 1\n', "p.toml:4: unknown decision 1", "allow"),
     "reason type": (RULE + 'tool = "bash"\ndecision = "deny"\nreason = 1\n', "p.toml:5: reason is 1", "quotes"),
-    "one rule": (HEAD + '[rule]\ntool = "bash"\n', "p.toml:1: rule is not a list", "[[rule]]"),
+    "port": (RULE + 'tool = "@network"\nurl = "h:x"\ndecision = "deny"\n', "p.toml:4: bad url pattern 'h:x'", "host"),
+    "server of bash": (
+        RULE + 'tool = "bash"\nserver = "x"\ndecision = "deny"\n',
+        "p.toml:4: bash has no server",
+        "@mcp",
+    ),
+    "args of bash": (RULE + 'tool = "bash"\nargs = {a="x"}\ndecision = "deny"\n', "p.toml:4: bash has no args", "@mcp"),
+    "args text": (RULE + 'tool = "@mcp"\nargs = "x"\ndecision = "deny"\n', "p.toml:4: args is 'x'", "table"),
+    "args empty": (RULE + 'tool = "@mcp"\nargs = {}\ndecision = "deny"\n', "p.toml:4: args is {}", "table"),
+    "args value": (RULE + 'tool = "@mcp"\nargs = {a=1}\ndecision = "deny"\n', "p.toml:4: a is 1", "quotes"),
+    "args none": (RULE + 'tool = "@mcp"\nargs = {a=[]}\ndecision = "deny"\n', "p.toml:4: the argument 'a'", "pattern"),
+    "server empty": (
+        RULE + 'tool = "@mcp"\nserver = [""]\ndecision = "deny"\n',
+        "p.toml:4: bad server pattern",
+        "empty",
+    ),
+    "args example": (
+        RULE + 'tool = "@mcp"\nserver = "x"\ndecision = "deny"\nmatch = ["x {a"]\n',
+        "p.toml:2: the example 'x {a' of rule 'rule-1' holds no JSON object",
+        "server",
+    ),
+    "subagent": (
+        RULE + 'tool = "bash"\nsubagent = "wroker"\ndecision = "deny"\n',
+        "p.toml:4: bad subagent",
+        "'worker'",
+    ),
+    "subagent allow": (
+        RULE + 'tool = "bash"\nsubagent = "worker"\ndecision = "allow"\n',
+        "p.toml:4: an allow rule for subagents alone",
+        "never has more",
+    ),
+    "url and path": (
+        RULE + 'tool = "*"\nurl = "h"\npath = "a"\ndecision = "deny"\n',
+        "p.toml:4: nothing has path and url at once",
+        "each",
+    ),
+    "late key": (
+        RULE + 'tool = "bash"\ndecision = "deny"\n[rules]\n',
+        "p.toml:5: unknown key 'rules'",
+        "'rule'",
+    ),
+    "one rule": (HEAD + '[rule]\ntool = "bash"\n', "p.toml:2: rule is not a list", "[[rule]]"),
 }
 
 

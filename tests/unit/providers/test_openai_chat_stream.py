@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from agentctl.providers.failures import from_response
 from agentctl.providers.openai_chat import OpenAIChat
 from agentctl.providers.profiles import PROFILES
 from agentctl.providers.sse import SseDecoder
+from agentctl.providers.text_calls import TextCalls
 
 TESTS = Path(__file__).parents[2]
 CASES = [json.loads(line) for line in (TESTS / "cases" / "wire_chat.jsonl").read_text().splitlines()]
@@ -180,11 +182,20 @@ def test_the_terminal_frame_is_known() -> None:
     assert [(reader.feed(frame), reader.is_done) for frame in frames] == [([], False), ([], True)]
 
 
+def recorded(name: str, profile: str) -> tuple[list[str], Completed]:
+    """The notices and the end of a recorded answer."""
+    head, _, body = (RECORDINGS / f"{name}.http").read_bytes().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    items, completed = run(decoder(tools=("read_file",), profile=profile), body, 333)
+    return [item.code for item in items if isinstance(item, Notice)], completed
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "usage", "notices"),
+    ("name", "profile", "text", "usage", "notices"),
     [
         pytest.param(
             "chat-text",
+            "llamacpp",
             'Hello in French is "Bonjour". In Japanese, it is "こんにちは".',
             Usage(input=36, output=16),
             [],
@@ -192,6 +203,7 @@ def test_the_terminal_frame_is_known() -> None:
         ),
         pytest.param(
             "chat-tool",
+            "compatible",
             '```json\n{\n  "name": "read_file",\n  "arguments": {\n    "path": "VERSION"\n  }\n}\n```',
             Usage(input=187, cache_read=5, output=29),
             ["call-as-text"],
@@ -199,6 +211,7 @@ def test_the_terminal_frame_is_known() -> None:
         ),
         pytest.param(
             "chat-tool-after",
+            "compatible",
             '{"name": "read_file", "arguments": {"path": "VERSION"}}',
             Usage(input=198, cache_read=18, output=17),
             ["call-as-text"],
@@ -206,18 +219,39 @@ def test_the_terminal_frame_is_known() -> None:
         ),
     ],
 )
-def test_recordings(name: str, text: str, usage: Usage, notices: list[str]) -> None:
+def test_recordings(name: str, profile: str, text: str, usage: Usage, notices: list[str]) -> None:
     """Answers of llama.cpp's server, whose small model writes its calls as text."""
-    head, _, body = (RECORDINGS / f"{name}.http").read_bytes().partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200")
-    items, completed = run(decoder(tools=("read_file",), profile="llamacpp"), body, 333)
-    assert [item.code for item in items if isinstance(item, Notice)] == notices
-    assert completed == Completed(
-        message=Message(role="assistant", parts=(Text(text=text),)),
-        usage=usage,
-        stop="end",
-        model="qwen-coder-1.5b",
+    assert recorded(name, profile) == (
+        notices,
+        Completed(
+            message=Message(role="assistant", parts=(Text(text=text),)),
+            usage=usage,
+            stop="end",
+            model="qwen-coder-1.5b",
+        ),
     )
+
+
+@pytest.mark.parametrize("name", ["chat-tool", "chat-tool-after"])
+def test_recorded_calls_in_the_text_are_read_where_the_profile_says_so(name: str) -> None:
+    notices, completed = recorded(name, "llamacpp")
+    (call,) = completed.message.parts
+    assert isinstance(call, ToolCall)
+    assert (notices, completed.stop) == (["call-recovered"], "calls")
+    assert (call.name, call.arguments) == ("read_file", '{"path":"VERSION"}')
+
+
+def test_a_hostile_text_full_of_openings_is_read_quickly() -> None:
+    reader = TextCalls({"f"})
+    text = "<tool_call>{" * 100_000
+    assert reader.feed(text) == ""
+    started = time.process_time()
+    assert reader.finish(is_whole=True) == ([], text)
+    for opening in ("", "x```json\n"):
+        reader = TextCalls({"f"})
+        pieces = [opening, *["  "] * 20_000]
+        assert "".join([*map(reader.feed, pieces), reader.finish(is_whole=True)[1]]) == "".join(pieces)
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(("name", "kind"), [("chat-bad", ProviderError), ("chat-overflow", ContextOverflow)])
