@@ -105,17 +105,17 @@ class _Walk:
                 self._statement(statement.replace(is_background=False))
             return
         command = statement.command
-        outer_input = self._state.input
+        outer_input, outer_feed = self._state.input, self._state.feed
         if isinstance(command, Simple):
             self._simple(command, statement.redirects)
             if statement.redirects and len(command.words) == 1 and plain_text(command.words[0]) == "exec":
-                outer_input = UNKNOWN  # the shell itself reads from elsewhere now
+                outer_input, outer_feed = UNKNOWN, ()  # the shell itself reads from elsewhere now
         elif isinstance(command, Declaration):
             self._declaration(command, statement.redirects)
         else:
             self._redirects(statement.redirects, ())
             self._compound(command, has_redirects=bool(statement.redirects))
-        self._state.input = outer_input
+        self._state.input, self._state.feed = outer_input, outer_feed
 
     def _compound(self, command: Pipe | Chain | Block | Function | None, *, has_redirects: bool) -> None:
         if isinstance(command, Pipe):
@@ -262,6 +262,8 @@ class _Walk:
     def _redirects(self, redirects: Sequence[Redirect], words: tuple[Form, ...]) -> None:
         for item in redirects:
             self._word(item.target)
+            if item.operator.startswith("<"):
+                self._state.feed = ()
             if item.body is not None:
                 self._word(item.body)
                 parts = item.body.parts

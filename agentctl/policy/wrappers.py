@@ -36,6 +36,8 @@ class Grammar(Record):
     chdir: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
     """Options whose value is a text that input replaces (xargs -I)."""
+    refeeds: tuple[str, ...] = ()
+    """Options that make its words something else than the lines of its input (xargs -a, -d)."""
     appends: bool = False
     """Input becomes further arguments (xargs)."""
     default: tuple[str, ...] = ()
@@ -93,6 +95,7 @@ WRAPPERS: dict[str, Grammar] = {
         ),
         word_optional=("--eof", "--replace", "--max-lines"),
         replaces=("-I", "-i", "--replace"),
+        refeeds=("-a", "--arg-file", "-d", "--delimiter"),
         appends=True,
         default=("echo",),
     ),
@@ -279,6 +282,8 @@ class _Reader:
             self._code = value
         elif option in self._grammar.replaces:
             self._replaces = value.text
+        elif option in self._grammar.refeeds:
+            self._feed = ()
 
 
 def _is_assignment(word: Form) -> bool:

@@ -27,7 +27,7 @@ if not sys.platform.startswith("linux"):
 
 SEED = int(os.environ.get("AGENTCTL_FUZZ_SEED") or random.randrange(1 << 30))
 SHARES = 16
-LINES = 160
+LINES = 140
 """Lines of each share; all shares together are the run."""
 SECONDS = float(os.environ.get("AGENTCTL_FUZZ_SECONDS") or 0) / SHARES
 ALLOWED = (
@@ -87,7 +87,7 @@ def test_no_line_runs_what_is_denied(share: int, tmp_path: Path) -> None:
     sys.stdout.write(f"{counts}\n")
     assert not run.bypasses, f"{counts}, {len(run.bypasses)} bypasses: {run.bypasses}"
     assert run.marked > run.judged * 0.2, counts
-    assert run.passed > run.judged * 0.1, counts
+    assert run.passed > run.judged * 0.05, counts
 
 
 def test_the_oracle_sees_the_stub(tmp_path: Path) -> None:
