@@ -85,11 +85,20 @@ class Run:
             self._assembly.runner.interrupt()
 
     async def events(self) -> AsyncGenerator[Stamped, None]:
-        """Everything the run says. The turn goes on only when the next item is asked for."""
+        """Everything the run says. It goes on only when the next item is asked for; leaving early ends it."""
+        try:
+            async with aclosing(self._said()) as said:
+                async for stamped in said:
+                    yield stamped
+        finally:
+            await self._close()
+
+    async def _said(self) -> AsyncGenerator[Stamped, None]:
         error: AgentctlError | None = None
         try:
-            async for event in self._begin():
-                yield event
+            async with aclosing(self._begin()) as begun:
+                async for stamped in begun:
+                    yield stamped
             async with aclosing(self._turns()) as turns:
                 async for item in turns:
                     if isinstance(item, ToolCalled) and self._assembly:
@@ -111,7 +120,6 @@ class Run:
         self._stop.close()
         for stamped in self._end(error):
             yield stamped
-        await self._close()
 
     # --- begin --------------------------------------------------------------------------------------------------
 
