@@ -90,6 +90,8 @@ class _Walk:
             self._found.trip(guards.FORK_BOMB, f"{bomb}() …")
         if self._state.variables.moves_in_function:
             self._state.folders = None
+        if self._state.variables.moves_input:
+            self._state.input, self._state.feed = UNKNOWN, ()
         self._statements(script.statements)
         self._depth -= 1
 
@@ -108,14 +110,14 @@ class _Walk:
         outer_input, outer_feed = self._state.input, self._state.feed
         if isinstance(command, Simple):
             self._simple(command, statement.redirects)
-            if statement.redirects and len(command.words) == 1 and plain_text(command.words[0]) == "exec":
-                outer_input, outer_feed = UNKNOWN, ()  # the shell itself reads from elsewhere now
         elif isinstance(command, Declaration):
             self._declaration(command, statement.redirects)
         else:
             self._redirects(statement.redirects, ())
             self._compound(command, has_redirects=bool(statement.redirects))
         self._state.input, self._state.feed = outer_input, outer_feed
+        if self._state.variables.moves_input:
+            self._state.input, self._state.feed = UNKNOWN, ()
 
     def _compound(self, command: Pipe | Chain | Block | Function | None, *, has_redirects: bool) -> None:
         if isinstance(command, Pipe):

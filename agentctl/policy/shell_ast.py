@@ -183,6 +183,9 @@ class _Decoder:
         """time and coproc run one statement."""
         if not node.get("Stmt"):
             return Block(kind="time")
+        kind = (node["Stmt"].get("Cmd") or {}).get("Type")
+        if node.get("Name") and kind not in _NAMED_COPROCS:
+            raise Unreadable("bash reads the name of this coproc as a command; use `coproc NAME { …; }`")
         return Block(kind=node["Type"], bodies=((self.statement(node["Stmt"]),),))
 
     def _function(self, node: Node) -> Command:
@@ -373,6 +376,7 @@ def _raw_word(words: list[Word]) -> str:
     return "".join(part.text for word in words for part in word.parts if isinstance(part, Literal))
 
 
+_NAMED_COPROCS = frozenset({"Block", "Subshell", "IfClause", "WhileClause", "ForClause", "CaseClause"})
 _BASH_ONLY = frozenset({"ArithmCmd", "TestClause", "LetClause", "CoprocClause", "TimeClause"})
 _COMMANDS: dict[str, Any] = {
     "CallExpr": _Decoder._call,

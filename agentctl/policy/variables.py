@@ -66,6 +66,8 @@ class Variables:
         self.moves_in_function = False
         """A function changes the working folder, so no relative path can be trusted."""
         self.moves = False
+        self.moves_input = False
+        """The shell itself reads from elsewhere at some time (`exec < file`)."""
         self.unsets = False
         self.functions: set[str] = set()
         """Every name that the line makes a function, whether surely or not."""
@@ -80,6 +82,8 @@ class Variables:
                     self._values.setdefault(record.variable, []).append(word)
             elif isinstance(record, Simple):
                 self._simple(record)
+            elif isinstance(record, Statement):
+                self.moves_input = self.moves_input or _moves_input(record)
             elif isinstance(record, Declaration):
                 texts = [plain_text(word) for word in record.options]
                 self._is_open = self._is_open or None in texts
@@ -152,6 +156,13 @@ class Variables:
         if self._is_open and name in self._values:
             return False
         return all(word is not None and _is_number(word) for word in self._values.get(name, ()))
+
+
+def _moves_input(record: Statement) -> bool:
+    if not isinstance(record.command, Simple) or not any(item.operator.startswith("<") for item in record.redirects):
+        return False
+    texts = [plain_text(word) for word in record.command.words]
+    return bool(texts) and texts[-1] == "exec"
 
 
 def _first(record: Simple) -> str | None:

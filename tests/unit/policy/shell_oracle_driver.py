@@ -31,15 +31,24 @@ ENVIRONMENT = {
 
 def main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    Path("/w/home").mkdir()
     for at, text in enumerate(sys.stdin):
         folder = Path(f"/w/{at}")
+        Path("/w/home").mkdir()
         make_files(folder)
         was_killed = run(json.loads(text)["line"], folder)
         ran = HITS.exists()
         HITS.unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
+        for place in ("/w", "/tmp", "/dev/shm"):
+            empty(Path(place))
         sys.stdout.write(json.dumps({"ran": ran, "was_killed": was_killed}) + "\n")
+
+
+def empty(folder: Path) -> None:
+    for item in folder.iterdir():
+        if item.is_dir() and not item.is_symlink():
+            shutil.rmtree(item)
+        else:
+            item.unlink()
 
 
 def make_files(folder: Path) -> None:
