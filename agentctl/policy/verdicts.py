@@ -87,9 +87,21 @@ def ruled(rule: Rule, what: str, *, is_yolo: bool) -> Finding:
     )
 
 
+NOTHING_FOUND = Finding(
+    verdict="opaque",
+    rank=RANKS["opaque"],
+    runs=False,
+    rule="opaque:parse",
+    source=BUILT_IN,
+    reason="Nothing in the call could be judged, so it cannot run. Write it another way.",
+)
+"""For a call of which nothing at all is known: it fails closed."""
+
+
 def settle(findings: Iterable[Finding]) -> Decision:
     """The strictest finding decides; a call runs when every single one lets it run."""
-    found = sorted(dict.fromkeys(findings), key=lambda item: (item.runs, -item.rank, item.rule, item.source))
+    given = list(dict.fromkeys(findings)) or [NOTHING_FOUND]
+    found = sorted(given, key=lambda item: (item.runs, -item.rank, item.rule, item.source))
     blocking = [item for item in found if not item.runs]
     winner = found[0]
     reaches = list(dict.fromkeys(item.allow_with for item in blocking))

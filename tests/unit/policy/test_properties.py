@@ -227,3 +227,8 @@ def test_plain_words_mode_is_never_laxer(line: str) -> None:
     rules = [{"tool": "bash", "command": ["a *", "b *", "abc *"], "decision": "allow"}]
     if world(rules, shell=PLAIN).bash(line).runs:
         assert world(rules, shell=SHELL).bash(line).runs
+
+
+def test_a_call_of_which_nothing_is_found_fails_closed() -> None:
+    decision = settle([])
+    assert (decision.verdict, decision.runs, decision.rule) == ("opaque", False, "opaque:parse")
