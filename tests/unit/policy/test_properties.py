@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentctl.policy.verdicts import settle
 from tests.unit.policy.policy_world import PLAIN, SHELL, World, spec
 from tests.unit.policy.reference import evaluate
 
