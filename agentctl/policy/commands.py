@@ -6,6 +6,7 @@ The walk goes over the parsed line once, in order, with the folders that `cd` ca
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from agentctl.policy import guards
@@ -41,6 +42,7 @@ from agentctl.policy.words import UNKNOWN, Form, expand, plain_text
 MAX_TEXTS = 20
 """How deep shell text may lie inside shell text."""
 _DOWNLOADERS = frozenset({"curl", "wget", "fetch", "aria2c", "http", "https", "xh", "lynx", "w3m", "ftp"})
+_ASSIGNS = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=", re.ASCII | re.DOTALL)
 _PRINTERS = frozenset({"echo", "printf"})
 _REDIRECT_ACCESS = {"<": ("read",), "<&": ("read",), "<>": ("read", "write")}
 
@@ -309,6 +311,11 @@ class _Walk:
             if redirects or codes:
                 self._found.invocations.append(Invocation(words=(), code=codes))
             return
+        if _ASSIGNS.match(words[0].text):
+            # bash reads it as an assignment where the parser sees a program: `coproc A=1 rm`, `time -- A=1 rm`
+            raise Unreadable(
+                f"{words[0].text[:40]!r} stands where a program belongs; put the assignment on its own line"
+            )
         made = len(self._found.invocations)
         self._invoker.invoke(words, codes)
         if has_download and any(base_name(item.name) in CODE_TAKERS for item in self._found.invocations[made:]):

@@ -1,8 +1,9 @@
 """The judgement of shell lines against a real bash: a line that may run never runs a denied program.
 
 Thousands of generated lines are judged and run, in a sandbox, where the denied program is a stub that leaves a mark.
-The stub has to run in many of them, or the sandbox would be broken. `AGENTCTL_FUZZ_SEED` repeats a run,
-`AGENTCTL_FUZZ_SECONDS` makes it longer. A machine with Linux but without bubblewrap fails here: nothing is skipped.
+The stub has to run in many of them, or the sandbox would be broken. The lines are the same in every run;
+`AGENTCTL_FUZZ_SEED=random` looks for new ones, a number repeats a run, `AGENTCTL_FUZZ_SECONDS` makes it longer. A
+machine with Linux but without bubblewrap fails here: nothing is skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tests.unit.policy.shell_oracle_driver import make_files
 if not sys.platform.startswith("linux"):
     pytest.skip("bubblewrap needs the namespaces of Linux", allow_module_level=True)
 
-SEED = int(os.environ.get("AGENTCTL_FUZZ_SEED") or random.randrange(1 << 30))
+GIVEN = os.environ.get("AGENTCTL_FUZZ_SEED", "")
+SEED = random.randrange(1 << 30) if GIVEN == "random" else int(GIVEN or 20261130)
 SHARES = 16
 LINES = 140
 """Lines of each share; all shares together are the run."""
