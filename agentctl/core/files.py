@@ -60,6 +60,11 @@ def open_regular(path: str | Path, *, directory: int | None = None, follow: bool
     found = os.stat(path, dir_fd=directory, follow_symlinks=follow)
     _check_regular(found, path)
     fd = os.open(path, _READ | (0 if follow else os.O_NOFOLLOW), dir_fd=directory)
+    return _only_regular(fd, path)
+
+
+def _only_regular(fd: int, path: str | Path) -> int:
+    """The open descriptor, or OSError and it is closed."""
     try:
         _check_regular(os.fstat(fd), path)
     except OSError:
@@ -240,13 +245,7 @@ def open_append(path: str | Path, mode: int = 0o600) -> int:
     try:
         fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        fd = os.open(path, flags)
-        try:
-            _check_regular(os.fstat(fd), path)
-        except OSError:
-            os.close(fd)
-            raise
-        return fd
+        return _only_regular(os.open(path, flags), path)
     os.fchmod(fd, mode)
     folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

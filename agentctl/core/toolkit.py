@@ -79,6 +79,11 @@ class LazyTool:
         return await self._tool.run(call_id, self._tool.definition.arguments.parse(args))
 
 
+def writes_path(args: JsonObject) -> tuple[Subject, ...]:
+    """For tools that write the one file in `path`."""
+    return (Subject(kind="path", value=args["path"], access="write"),)
+
+
 def no_subjects(_args: JsonObject) -> tuple[Subject, ...]:
     """For tools that touch neither files nor commands nor the network."""
     return ()

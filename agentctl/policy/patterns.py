@@ -60,7 +60,8 @@ def _word_maybe(pattern: str, form: Form) -> bool:
     return len(pattern) in _closure(reach, pattern)
 
 
-def _closure(reach: set[int], pattern: str) -> set[int]:
+def _closure(reach: set[int], pattern: Sequence[str]) -> set[int]:
+    """Where a match can stand without another character: behind each star too. `pattern` is characters or tokens."""
     grown = set(reach)
     for spot in sorted(reach):
         while spot < len(pattern) and pattern[spot] == "*":
@@ -261,7 +262,7 @@ def segment_match(pattern: str, name: str) -> bool:
     reach = {0}
     for char in name:
         after: set[int] = set()
-        for spot in _past(reach, tokens):
+        for spot in _closure(reach, tokens):
             if spot < len(tokens):
                 if tokens[spot] == "*":
                     after.add(spot)
@@ -270,16 +271,7 @@ def segment_match(pattern: str, name: str) -> bool:
         if not after:
             return False
         reach = after
-    return len(tokens) in _past(reach, tokens)
-
-
-def _past(reach: set[int], tokens: list[str]) -> set[int]:
-    grown = set(reach)
-    for spot in sorted(reach):
-        while spot < len(tokens) and tokens[spot] == "*":
-            spot += 1
-            grown.add(spot)
-    return grown
+    return len(tokens) in _closure(reach, tokens)
 
 
 def _tokens(pattern: str) -> list[str]:

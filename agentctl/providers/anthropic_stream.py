@@ -19,11 +19,10 @@ from agentctl.providers.stream_events import (
     broken,
     count,
     error_in,
-    event_of,
     failure,
+    handle,
     index_of,
     joined,
-    kind_of,
     text_of,
 )
 from agentctl.providers.wire_common import local_id
@@ -77,15 +76,7 @@ class MessagesDecoder:
     # --- the two ways in ------------------------------------------------------------------------------------------
 
     def feed(self, frame: Frame) -> list[StreamItem]:
-        event = event_of(frame)
-        if event is None:
-            return []
-        handler = self._handlers.get(kind_of(event, frame))
-        if handler is not None:
-            return handler(event)
-        if event.get("error"):
-            raise failure(error_in(event), self.usage)
-        return []
+        return handle(frame, self._handlers, self.usage)
 
     def feed_whole(self, body: JsonObject) -> list[StreamItem]:
         content = body.get("content")

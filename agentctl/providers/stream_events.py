@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from agentctl.core.codec import dumps, loads
 from agentctl.core.errors import ProviderError, StreamBroken
+from agentctl.core.ports import StreamItem
 from agentctl.core.text import clean, one_line
 from agentctl.core.types import JsonObject, Usage
 from agentctl.providers.adapter import Frame
@@ -48,6 +49,24 @@ def kind_of(event: JsonObject, frame: Frame) -> str:
     """What the event is: an error when its frame says so, else its type, else the name of its frame."""
     kind = event.get("type")
     return "error" if frame.event == "error" else kind if kind and isinstance(kind, str) else frame.event
+
+
+def handle(
+    frame: Frame, handlers: Mapping[str, Callable[[JsonObject], list[StreamItem]]], usage: Usage
+) -> list[StreamItem]:
+    """What the handler of a typed event makes of it; nothing for an event without one.
+
+    Raises ProviderError for an event that carries an error, whatever its type, and what event_of raises.
+    """
+    event = event_of(frame)
+    if event is None:
+        return []
+    handler = handlers.get(kind_of(event, frame))
+    if handler is not None:
+        return handler(event)
+    if event.get("error"):
+        raise failure(error_in(event), usage)
+    return []
 
 
 def error_in(event: JsonObject) -> Any:

@@ -14,8 +14,8 @@ from pydantic import Field
 from agentctl.config.workspace import FileData, Workspace
 from agentctl.core.arguments import Arguments
 from agentctl.core.errors import ToolFailure
-from agentctl.core.toolkit import ToolDefinition
-from agentctl.core.types import FileChange, JsonObject, Subject, ToolResult
+from agentctl.core.toolkit import ToolDefinition, writes_path
+from agentctl.core.types import FileChange, ToolResult
 from agentctl.tools.blocking import in_thread
 from agentctl.tools.diff import unified_diff
 from agentctl.tools.textfile import (
@@ -52,10 +52,6 @@ class MultiEditArguments(Arguments):
     edits: list[Edit] = Field(min_length=1)
 
 
-def _path_subject(args: JsonObject) -> tuple[Subject, ...]:
-    return (Subject(kind="path", value=args["path"], access="write"),)
-
-
 class WriteFile:
     definition = ToolDefinition(
         name="write_file",
@@ -63,7 +59,7 @@ class WriteFile:
         arguments=WriteFileArguments,
         effect="write",
         set="core",
-        subjects=_path_subject,
+        subjects=writes_path,
     )
 
     def __init__(self, workspace: Workspace) -> None:
@@ -122,7 +118,7 @@ class EditFile:
         arguments=EditFileArguments,
         effect="write",
         set="core",
-        subjects=_path_subject,
+        subjects=writes_path,
     )
 
     def __init__(self, workspace: Workspace) -> None:
@@ -142,7 +138,7 @@ class MultiEdit:
         arguments=MultiEditArguments,
         effect="write",
         set="edit-plus",
-        subjects=_path_subject,
+        subjects=writes_path,
     )
 
     def __init__(self, workspace: Workspace) -> None:

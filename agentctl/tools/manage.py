@@ -7,7 +7,7 @@ from pydantic import Field
 from agentctl.config.workspace import Workspace
 from agentctl.core.arguments import Arguments
 from agentctl.core.errors import ToolFailure
-from agentctl.core.toolkit import ToolDefinition
+from agentctl.core.toolkit import ToolDefinition, writes_path
 from agentctl.core.types import FileChange, JsonObject, Subject, ToolResult
 from agentctl.tools.blocking import in_thread
 from agentctl.tools.diff import unified_diff
@@ -25,10 +25,6 @@ class DeleteFileArguments(Arguments):
 
 def _move_subjects(args: JsonObject) -> tuple[Subject, ...]:
     return tuple(Subject(kind="path", value=args[end], access="write") for end in ("from", "to"))
-
-
-def _delete_subjects(args: JsonObject) -> tuple[Subject, ...]:
-    return (Subject(kind="path", value=args["path"], access="write"),)
 
 
 class MoveFile:
@@ -64,7 +60,7 @@ class DeleteFile:
         arguments=DeleteFileArguments,
         effect="write",
         set="edit-plus",
-        subjects=_delete_subjects,
+        subjects=writes_path,
     )
 
     def __init__(self, workspace: Workspace) -> None:
