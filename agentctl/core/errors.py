@@ -119,6 +119,8 @@ class ProviderError(AgentctlError):
 
 class ContextOverflow(ProviderError):
     kind = "context_overflow"
+    window: int | None = None
+    """Tokens that the service takes, when it said so."""
 
 
 class OutputCapped(ProviderError):

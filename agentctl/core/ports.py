@@ -199,9 +199,8 @@ class Spent(Record):
 class Viewed(Record):
     """From now on less of the history goes on the wire; the journal keeps both."""
 
-    start: int
-    reasons_from: int
-    summary: str
+    view: JsonObject
+    """A view of the engine, as a row."""
 
 
 Item: TypeAlias = Event | Appended | Spent | Viewed

@@ -54,12 +54,17 @@ class Context:
         self._factor = 1.0
         self._last_estimate = 0
         self._is_announced = False
-        self.threshold = _threshold(model)
+        self.threshold = _threshold(model.window)
 
     def use_model(self, model: ModelInfo) -> None:
         """Another model answers from here on; its window counts."""
-        self.model = model
-        self.threshold = _threshold(model)
+        if model != self.model:
+            self.model = model
+            self.threshold = _threshold(model.window)
+
+    def learn_window(self, window: int) -> None:
+        """The service named its window when it refused a request; a smaller one than known counts from here on."""
+        self.threshold = min(self.threshold, _threshold(window))
 
     def begin_turn(self) -> None:
         """A turn says once that its context was compacted."""
@@ -107,8 +112,8 @@ class Context:
         return ContextUse(tokens=usage.total, threshold=self.threshold, percent=percent, level=level)
 
 
-def _threshold(model: ModelInfo) -> int:
-    share = int((model.window or 0) * WINDOW_SHARE) or THRESHOLD_TOKENS
+def _threshold(window: int | None) -> int:
+    share = int((window or 0) * WINDOW_SHARE) or THRESHOLD_TOKENS
     return min(share, THRESHOLD_TOKENS)
 
 

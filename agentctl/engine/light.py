@@ -6,8 +6,10 @@ from agentctl.core.errors import ProviderError
 from agentctl.core.ports import Answering, Attempt, Completed, Metered, Spent
 from agentctl.core.record import Record
 from agentctl.core.streams import closing
-from agentctl.core.types import Message, Request, RequestOptions, SystemBlock, Text
+from agentctl.core.types import Message, ModelInfo, Request, RequestOptions, SystemBlock, Text
 from agentctl.engine.parts import Parts
+
+THINKING_TOKENS = 3_000
 
 
 class Light(Record):
@@ -18,16 +20,15 @@ class Light(Record):
 
 
 async def ask_light(parts: Parts, order: str, text: str, *, max_output_tokens: int) -> Light:
-    """Never fails for the service's reasons: then the text is empty. Raises LimitReached.
-
-    Its tokens count against the caps of the run; it is no step.
+    """Without tools and without thinking, as far as the model can do without. Its tokens count against the caps of the
+    run; it is no step. Never fails for the service's reasons: then the text is empty. Raises LimitReached.
     """
     parts.budget.check_caps()
     request = Request(
         system=(SystemBlock(name="order", text=order),),
         messages=(Message(role="user", parts=(Text(text=text),)),),
         tools=(),
-        options=RequestOptions(max_output_tokens=max_output_tokens),
+        options=RequestOptions(max_output_tokens=max_output_tokens + _thinking_room(parts.context.model)),
         model=parts.context.model,
     )
     answer = ""
@@ -53,3 +54,8 @@ async def ask_light(parts: Parts, order: str, text: str, *, max_output_tokens: i
     finally:
         parts.budget.abandon()
     return Light(text=answer.strip(), spent=tuple(spent))
+
+
+def _thinking_room(model: ModelInfo) -> int:
+    """Some models think whatever they are asked; what they think counts as output."""
+    return 0 if model.reasoning is False else THINKING_TOKENS

@@ -27,10 +27,11 @@ async def ask(parts: Parts, reply: Answer, history: Sequence[Message]) -> AsyncG
             async for item in items:
                 yield item
         return
-    except ContextOverflow:
-        async with closing(make_room(parts, history, is_forced=True)) as items:
-            async for item in items:
-                yield item
+    except ContextOverflow as error:
+        refused = error
+    async with closing(make_room(parts, history, refused=refused)) as items:
+        async for item in items:
+            yield item
     async with closing(reply.receive(parts.context.request(history))) as items:
         async for item in items:
             yield item

@@ -1,40 +1,156 @@
-"""Which part of a history goes on the wire. Pure; the history itself is never changed."""
+"""Which part of a history goes on the wire. Pure; the history itself is never changed.
+
+Before `start` only the turns stand: the first one, the latest one, and some of those in between with their final
+answers. What is long in past turns is cut to its beginning and end, with the path of the whole in between.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
-from agentctl.core.record import Record
-from agentctl.core.types import Message, Reasoning, Text
+from agentctl.core.memo import ByIdentity
+from agentctl.core.record import Record, as_dict
+from agentctl.core.types import Image, JsonObject, Message, Part, Reasoning, Text, ToolAnswer
 
 LONG_CHARS, HEAD_CHARS, TAIL_CHARS = 800, 300, 200
+ANSWER_CHARS, ANSWER_HEAD, ANSWER_TAIL = 3_000, 2_000, 1_000
+Wholes: TypeAlias = tuple[tuple[str, str], ...]
+"""Digest of a text → path of the file that holds it."""
+PAST_TURNS = 20
+"""Turns before the tail that stay beside the first and the latest one."""
+IMAGE_LEFT_OUT = "[an image of an earlier turn is left out]"
 
 
 class View(Record):
     """Which part of a history goes on the wire."""
 
     start: int = 0
-    """Index of the first message of the tail; what stands before it is left out, except the task."""
+    """Index of the first message of the tail; of what stands before it only turns are sent."""
     reasons_from: int = 0
     """Messages before this index go without their reasoning."""
     summary: str = ""
+    cut_before: int = 0
+    """Turns before this index are past: what is long in them is cut."""
+    answers_before: int = 0
+    """Results before this index are cut. Only when the narrowest tail is still too long."""
+    cuts_task: bool = False
+    """What is attached to the latest turn is cut, too. The last resort."""
+    wholes: Wholes = ()
+    """Of the texts that are cut."""
+
+    @classmethod
+    def from_row(cls, row: JsonObject) -> View:
+        """As a journal keeps it; what an earlier version did not write has its default."""
+        known = {name: value for name, value in row.items() if name in cls.fields}
+        return cls(**{**known, "wholes": tuple((digest, path) for digest, path in known.get("wholes", ()))})
+
+    def to_row(self) -> JsonObject:
+        row: JsonObject = as_dict(self)
+        return row
 
 
 def apply(history: Sequence[Message], view: View) -> tuple[Message, ...]:
-    """The messages of a request: the task, then the tail."""
-    if view.start == 0 and view.reasons_from == 0:
+    """The messages of a request: the turns, then the tail."""
+    if not (view.start or view.reasons_from or view.cut_before or view.answers_before or view.cuts_task):
         return tuple(history)
-    task = [place for place, message in enumerate(history) if message.role == "user"][-1:]
-    first = [place for place, message in enumerate(history) if message.role == "user"][:1]
-    kept = [
-        *(_trimmed(history[place]) for place in first if place < view.start and place not in task),
-        *(_prompt_only(history[place]) for place in task if place < view.start),
-    ]
-    tail = [
-        without_reasoning(message) if place < view.reasons_from else message
-        for place, message in enumerate(history[view.start :], start=view.start)
-    ]
-    return tuple(message for message in (*kept, *tail) if message.parts)
+    turns = turn_places(history)
+    shown = (
+        _shown(history[place], place < view.reasons_from, _how(place, history[place], turns, view), view.wholes)
+        for place in _places(history, turns, view.start)
+    )
+    return tuple(message for message in shown if message.parts)
+
+
+def cuts(history: Sequence[Message], view: View) -> dict[str, str]:
+    """Every text that the view shows only in part, by its digest."""
+    turns = turn_places(history)
+    return {
+        digest_of(text): text
+        for place in _places(history, turns, view.start)
+        for text in _long_texts(history[place], _how(place, history[place], turns, view))
+    }
+
+
+def turn_places(history: Sequence[Message]) -> list[int]:
+    """Where the turns begin: the indexes of the user messages."""
+    return [place for place, message in enumerate(history) if message.role == "user"]
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+def _places(history: Sequence[Message], turns: Sequence[int], start: int) -> Iterator[int]:
+    before = [place for place in turns if place < start]
+    for place in dict.fromkeys((*before[:1], *before[-PAST_TURNS - 1 :])):
+        yield place
+        if (final := _final_answer(history, turns, place, start)) is not None:
+            yield final
+    yield from range(start, len(history))
+
+
+def _final_answer(history: Sequence[Message], turns: Sequence[int], turn: int, start: int) -> int | None:
+    """The answer that ended this turn, if it did end before the tail begins."""
+    following = next((place for place in turns if place > turn), None)
+    if following is None or following > start or following - 1 == turn:
+        return None
+    last = history[following - 1]
+    return following - 1 if last.role == "assistant" and not last.calls and last.text.strip() else None
+
+
+class _How(Record):
+    """How much of a message is sent. Numbers are characters: what is longer is cut to head and tail."""
+
+    keeps_prompt: bool = False
+    """The first text stays whole."""
+    longest: int
+    head: int
+    tail: int
+
+
+_PAST = _How(longest=LONG_CHARS, head=HEAD_CHARS, tail=TAIL_CHARS)
+_PROMPT = _PAST.replace(keeps_prompt=True)
+_ANSWER = _How(longest=ANSWER_CHARS, head=ANSWER_HEAD, tail=ANSWER_TAIL)
+
+
+def _how(place: int, message: Message, turns: Sequence[int], view: View) -> _How | None:
+    """None: whole."""
+    if message.role == "user":
+        is_cut = place < view.cut_before or (view.cuts_task and place == turns[-1])
+        return (_PROMPT if place in (turns[0], turns[-1]) else _PAST) if is_cut else None
+    if message.role == "assistant":
+        return _PAST if place < view.start else None
+    return _ANSWER if place < view.answers_before else None
+
+
+def _long_texts(message: Message, how: _How | None) -> Iterator[str]:
+    if how is None:
+        return
+    texts = [_text_of(part) for part in message.parts if isinstance(part, (Text, ToolAnswer))]
+    yield from (text for text in texts[how.keeps_prompt :] if len(text) > how.longest)
+
+
+def _text_of(part: Text | ToolAnswer) -> str:
+    return part.text if isinstance(part, Text) else part.content
+
+
+_made: ByIdentity[Message, dict[tuple[bool, _How | None, Wholes], Message]] = ByIdentity(lambda _message: {})
+"""What was made of a message: the next step wants the very same object, so that nothing is counted or sent anew."""
+
+
+def _shown(message: Message, is_past_step: bool, how: _How | None, wholes: Wholes) -> Message:
+    if not is_past_step and how is None:
+        return message
+    made = _made(message)
+    key = (is_past_step, how, wholes if how else ())
+    if key not in made:
+        made[key] = _show(without_reasoning(message) if is_past_step else message, how, dict(key[2]))
+    return made[key]
 
 
 def without_reasoning(message: Message) -> Message:
@@ -43,18 +159,26 @@ def without_reasoning(message: Message) -> Message:
     return message.replace(parts=tuple(part for part in message.parts if not isinstance(part, Reasoning)))
 
 
-def _trimmed(message: Message) -> Message:
-    """An earlier user message: over 800 characters only its beginning and end."""
-    text = message.text
-    if len(text) <= LONG_CHARS:
-        return Message(role="user", parts=(Text(text=text),) if text.strip() else ())
-    left_out = len(text) - HEAD_CHARS - TAIL_CHARS
-    cut = f"{text[:HEAD_CHARS]}\n[{left_out:,} characters left out]\n{text[-TAIL_CHARS:]}"
-    return Message(role="user", parts=(Text(text=cut),))
+def _show(message: Message, how: _How | None, paths: dict[str, str]) -> Message:
+    if how is None:
+        return message
+    parts: list[Part] = []
+    spared = how.keeps_prompt
+    for part in message.parts:
+        if isinstance(part, Image) and message.role == "user":
+            part = Text(text=IMAGE_LEFT_OUT)
+        elif isinstance(part, Text):
+            part = part if spared else Text(text=_cut(part.text, how, paths))
+            spared = False
+        elif isinstance(part, ToolAnswer):
+            part = part.replace(content=_cut(part.content, how, paths))
+        parts.append(part)
+    return message if tuple(parts) == message.parts else message.replace(parts=tuple(parts))
 
 
-def _prompt_only(message: Message) -> Message:
-    """The task itself stays whole; what was attached to it is cut like an earlier message."""
-    prompt, *attached = [part for part in message.parts if isinstance(part, Text)] or [Text(text="")]
-    cut = [part for block in attached for part in _trimmed(Message(role="user", parts=(block,))).parts]
-    return Message(role="user", parts=(prompt, *cut))
+def _cut(text: str, how: _How, paths: dict[str, str]) -> str:
+    if len(text) <= how.longest:
+        return text
+    path = paths.get(digest_of(text))
+    left_out = f"{len(text) - how.head - how.tail:,} characters left out"
+    return f"{text[: how.head]}\n[{left_out}{f'; the whole is in {path}' if path else ''}]\n{text[-how.tail :]}"

@@ -323,3 +323,13 @@ ROOM_TEXTS: tuple[str, ...] = (
 """How services say that the output asked for is too long. Groups: cap or below (a limit of the output), or window,
 prompt, total and output, from which the room follows. `window` may stand elsewhere in the text."""
 WINDOW_TEXT = r"maximum context length (?:is|of) (?P<window>[\d,]+)"
+WINDOW_TEXTS: tuple[str, ...] = (
+    WINDOW_TEXT,
+    r"available context size \((?P<window>[\d,]+) tokens",
+    r"tokens? > (?P<window>[\d,]+) maximum",
+    r"exceeds the model's max of (?P<window>[\d,]+)",
+    r"maximum prompt length is (?P<window>[\d,]+)",
+    r"maximum number of tokens allowed \((?P<window>[\d,]+)\)",
+    r"\blimit:? (?P<window>[\d,]+), requested",
+)
+"""How services name the tokens that they take when a prompt has more."""

@@ -23,6 +23,7 @@ from agentctl.providers.failure_table import (
     ROWS,
     USED_UP,
     WINDOW_TEXT,
+    WINDOW_TEXTS,
     Row,
 )
 from agentctl.providers.waits import retry_after
@@ -79,7 +80,16 @@ def _failure(status: int | None, facts: Facts, asked_wait: float | None) -> Prov
     )
     if row.is_retryable is not None:
         error.retryable = row.is_retryable
+    if isinstance(error, ContextOverflow):
+        error.window = _window(facts)
     return error
+
+
+def _window(facts: Facts) -> int | None:
+    """The window of the service, when its refusal of a long prompt names it."""
+    found = (re.search(pattern, facts.searched) for pattern in WINDOW_TEXTS)
+    number = next((match["window"] for match in found if match), None)
+    return int(number.replace(",", "")) if number else None
 
 
 def _row(status: int | None, facts: Facts, wait: float | None) -> Row:

@@ -149,7 +149,7 @@ async def assemble(
         model=model, prompt=prompt, tools=specs, options=request_options, max_context=settings.max_context
     )
     if saved is not None and saved.view is not None:
-        context.view = View(**saved.view)
+        context.view = View.from_row(saved.view)
     parts = Parts(
         provider=provider,
         context=context,

@@ -210,7 +210,7 @@ class Run:
             return
         if isinstance(item, Viewed):
             if assembly.journal:
-                assembly.journal.view(item.start, item.reasons_from, item.summary)
+                assembly.journal.view(item.view)
             return
         if isinstance(item, ReasoningDelta) and not assembly.settings.show_reasoning:
             return

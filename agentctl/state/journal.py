@@ -39,7 +39,7 @@ class SavedSession(Record):
     history: tuple[Message, ...]
     todos: tuple[Todo, ...]
     view: JsonObject | None
-    """start, reasons_from and summary of the last compaction."""
+    """What the last compaction left on the wire: start, reasons_from, summary and what else engine/view.py keeps."""
     usage: Usage
     cost_usd: float | None
     ended: str | None
@@ -83,7 +83,7 @@ class Journal:
                 self.message(message)
         self.todos(saved.todos)
         if saved.view is not None:
-            self.view(**saved.view)
+            self.view(saved.view)
 
     def usage(self, usage: Usage, cost_usd: float | None) -> None:
         self._write("usage", {"usage": as_dict(usage), "cost_usd": cost_usd})
@@ -91,9 +91,9 @@ class Journal:
     def todos(self, items: Sequence[Todo]) -> None:
         self._write("state", {"todos": as_dict(tuple(items))})
 
-    def view(self, start: int, reasons_from: int, summary: str) -> None:
+    def view(self, view: JsonObject) -> None:
         """What goes on the wire from here on; the messages before it stay in the journal."""
-        self._write("view", {"start": start, "reasons_from": reasons_from, "summary": summary})
+        self._write("view", view)
 
     def end(self, ended: str, exit_code: int) -> None:
         self._write("end", {"ended": ended, "exit_code": exit_code}, is_synced=True)
@@ -161,7 +161,7 @@ def _last_view(rows: Sequence[JsonObject]) -> JsonObject | None:
     row = next((row for row in reversed(rows) if row["record"] == "view"), None)
     if row is None or not isinstance(row.get("start"), int) or not isinstance(row.get("reasons_from"), int):
         return None
-    return {"start": row["start"], "reasons_from": row["reasons_from"], "summary": str(row.get("summary", ""))}
+    return {name: value for name, value in row.items() if name not in ("record", "time")}
 
 
 def _message(row: JsonObject) -> Message | None:

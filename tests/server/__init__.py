@@ -15,7 +15,8 @@ send, and takes no turn. After the last turn the server answers 418, which no cl
 What a turn says: `text` (a string or pieces), `reasoning`, `calls`, `stop` (end, calls, length, refused; by default
 what fits), `usage`, `delta` (characters per event), `pause_s` between events, `delay_s` before the answer.
 What goes wrong: `fault`, see `Fault` in script.py. `rules` are functions that look at a request before the validation
-and may answer it with a Fault: for servers that reject a field or a whole wire format.
+and may answer it with a Fault: for servers that reject a field or a whole wire format. With `caches` (cache.py) the
+tokens are counted and cached as the services do, and a turn's own `usage` does not count.
 
 Files: script.py the words · http.py sockets and faults · wire.py routes and errors · validate_*.py what the services
 refuse · render_*.py turns as events. Standard library only; threads, so that it serves asyncio and subprocesses alike.
@@ -23,7 +24,8 @@ refuse · render_*.py turns as events. Standard library only; threads, so that i
 
 from __future__ import annotations
 
+from tests.server.cache import Caches
 from tests.server.http import Server, serve
 from tests.server.script import Call, Counts, Fault, Received, Turn
 
-__all__ = ["Call", "Counts", "Fault", "Received", "Server", "Turn", "serve"]
+__all__ = ["Caches", "Call", "Counts", "Fault", "Received", "Server", "Turn", "serve"]

@@ -12,8 +12,10 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, BinaryIO
 
+from tests.server.cache import Caches
 from tests.server.script import Fault, Received, Refused, Turn
 from tests.server.wire import WIRES, Wire, check
 
@@ -22,9 +24,18 @@ _OVER = Fault(status=418, body={"error": {"message": "the script has no more tur
 
 
 @contextmanager
-def serve(script: Sequence[Turn] = (), *, rules: Sequence[Rule] = (), models: Sequence[str] = ()) -> Iterator[Server]:
-    """A running server; it and all its threads are gone when the block is left."""
-    server = Server(script, rules, models)
+def serve(
+    script: Sequence[Turn] = (),
+    *,
+    rules: Sequence[Rule] = (),
+    models: Sequence[str] = (),
+    caches: Caches | None = None,
+) -> Iterator[Server]:
+    """A running server; it and all its threads are gone when the block is left.
+
+    With `caches` the tokens that it reports are counted, with what the caches hold of them, instead of scripted.
+    """
+    server = Server(script, rules, models, caches)
     server.start()
     try:
         yield server
@@ -37,7 +48,10 @@ class _Gone(Exception):
 
 
 class Server:
-    def __init__(self, script: Sequence[Turn], rules: Sequence[Rule], models: Sequence[str]) -> None:
+    def __init__(
+        self, script: Sequence[Turn], rules: Sequence[Rule], models: Sequence[str], caches: Caches | None = None
+    ) -> None:
+        self.caches = caches
         self.requests: list[Received] = []
         self.refusals: list[str] = []
         self.connections = 0
@@ -138,6 +152,9 @@ class Server:
         turn, number = self._next_turn(request)
         if turn is None:
             return answer.plain(_OVER)
+        if self.caches is not None:
+            with self._lock:
+                turn = replace(turn, usage=self.caches.meter(request.path, request.body).counts())
         if turn.delay_s:
             self._stopping.wait(turn.delay_s)
         fault = turn.fault or Fault()

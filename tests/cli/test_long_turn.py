@@ -1,0 +1,94 @@
+"""A long turn in a small window, as the installed command: it ends because the model chose to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import APIS, World
+from tests.server import Caches, Call, Fault, Received, Turn
+from tests.server.cache import BYTES_A_TOKEN
+
+WINDOW = 20_000
+NO_TOOLS = r'\A(?![\s\S]*"tools":)'
+SUMMARY = Turn(text="SUMMARY-NOTE: files were read", repeat=-1, when=NO_TOOLS)
+
+
+def window(received: Received) -> Fault | None:
+    """Refuses what is longer than the window."""
+    if len(received.raw) / BYTES_A_TOKEN <= WINDOW:
+        return None
+    text = f"prompt is too long: {len(received.raw) // BYTES_A_TOKEN} tokens > {WINDOW} maximum"
+    return Fault(status=400, body={"error": {"type": "invalid_request_error", "message": text}})
+
+
+def main_requests(server: Any) -> list[Received]:
+    return [request for request in server.requests if request.body.get("tools")]
+
+
+def messages_of(request: Received) -> str:
+    body = request.body
+    return json.dumps(body.get("messages") or body["input"])
+
+
+@pytest.mark.parametrize(("api", "steps"), [(APIS[0], 200), (APIS[1], 60), (APIS[2], 60)])
+def test_the_model_chooses_the_end_and_every_request_has_the_task_and_the_recent_exchange(
+    world: World, served: Any, api: str, steps: int
+) -> None:
+    (world.cwd / "big").write_text("x" * 2_000)
+    turns = [
+        Turn(reasoning="think " * 20, text=f"step-{n}", calls=[Call("grep", {"pattern": f"no-{n}", "path": "big"})])
+        if n % 3
+        else Turn(text=f"step-{n}", calls=[Call("bash", {"command": f"echo result-{n}; cat big"})])
+        for n in range(steps)
+    ]
+    server = served([SUMMARY, *turns, Turn(text="finished at last")], rules=[window], caches=Caches())
+    flags = ("--max-context", str(WINDOW), "--max-steps", "300", "--max-tool-calls", "300", "--allow", "bash", "-q")
+    ran = world.run("-p", "Task KIWI: go on", "--json", *flags, "--think", "low", server=server, api=api)
+    ran.ended("completed", 0)
+    assert (ran.done["text"], ran.done["steps"]) == ("finished at last", steps + 1)
+    assert server.refusals == []
+    assert len(ran.of("compacted")) == 1
+    mains = main_requests(server)
+    assert len(mains) == steps + 1, "none was refused and sent again"
+    for number, request in enumerate(mains):
+        said = messages_of(request)
+        assert "Task KIWI: go on" in said
+        assert all(f"step-{n}" in said for n in range(max(0, number - 2), number)), "the recent exchange"
+    assert b"SUMMARY-NOTE" in mains[-1].raw
+    for event in ran.of("step"):
+        assert event["context"]["threshold"] == WINDOW * 0.8
+        assert event["context"]["tokens"] <= WINDOW
+
+
+def test_what_is_cut_of_a_past_turn_can_be_read_whole(world: World, served: Any) -> None:
+    (world.cwd / "data").write_text("begin " + "d" * 30_000 + " end")
+    (world.cwd / "big").write_text("x" * 20_000)
+    again = [Turn(text=f"step-{n}", calls=[Call("bash", {"command": f"cat big; echo {n}"})]) for n in range(5)]
+    server = served([SUMMARY, Turn(text="seen"), *again, Turn(text="done")], rules=[window], caches=Caches())
+    flags = ("--json", "--max-context", str(WINDOW), "--allow", "bash")
+    first = world.run("-p", "look at @data please", *flags, server=server).ended("completed", 0)
+    ran = world.run("-c", "-p", "now go on", *flags, server=server).ended("completed", 0)
+    assert ran.of("compacted")
+    last = messages_of(server.requests[-1])
+    assert "look at @data please" in last
+    assert "d" * 1_000 not in last
+    _, _, rest = last.partition("the whole is in ")
+    path = Path(rest.partition("]")[0])
+    assert path.parts[:3] == (".agentctl", "state", first.done["session"])
+    assert (world.cwd / path).read_text().count("d") >= 30_000
+    third = world.run("-c", "-p", "and once more", "--json", server=served([Turn(text="ok")], rules=[window]))
+    third.ended("completed", 0)
+    assert third.of("compacted") == [], "the view is kept with the session"
+
+
+def test_results_larger_than_the_window_are_cut_instead_of_ending_the_run(world: World, served: Any) -> None:
+    (world.cwd / "big").write_text("x" * 29_000)
+    calls = [Call("read_file", {"path": "big"}), *(Call("bash", {"command": f"cat big; echo {n}"}) for n in range(3))]
+    server = served([SUMMARY, Turn(calls=calls), Turn(text="done")], rules=[window], caches=Caches())
+    ran = world.run("-p", "go", "--json", "--max-context", str(WINDOW), "--allow", "bash", server=server)
+    ran.ended("completed", 0)
+    assert "the whole is in .agentctl/state/" in messages_of(server.requests[-1])
