@@ -45,6 +45,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "tool_timeout": 120.0,
     "on_busy": "fail",
     "replay_tools": "recorded",
+    "state_injection": "lean",
+    "pin_mode": "text",
     "trust": "workspace",
 }
 
@@ -101,6 +103,13 @@ class Settings(Record):
     replay: str | None
     replay_tools: str
     ephemeral: bool
+    state_injection: str
+    """full, lean or none."""
+    pin: str | None
+    pin_file: str | None
+    """Absolute path."""
+    pin_mode: str
+    """text or model."""
     policy: str | None
     """Absolute path, or builtin:NAME."""
     allow: tuple[Given, ...]
@@ -150,7 +159,7 @@ def resolve(options: Options, *, env: Mapping[str, str], cwd: Path) -> Settings:
         problems = (*problems, *left_out)
     merged = _merge([_one_format(layer) for layer in (*layers, project, user)])
     values, origins = _settle(merged, trust)
-    for name in ("policy", "output", "prompt_file", "record", "replay", "add_dir"):
+    for name in ("policy", "output", "prompt_file", "record", "replay", "pin_file", "add_dir"):
         values[name] = _absolute(merged.get(name), values[name], root, places.config_file, cwd)
     values["tools"], narrowed = _tools(values["tools"], values["agent"], origins["tools"])
     return Settings(

@@ -237,6 +237,21 @@ class ErrorEvent(Event):
     status: int | None = None
 
 
+class CriterionMet(Record):
+    text: str
+    addressed: str
+    """yes, no or unknown."""
+    evidence: str
+
+
+class PinUsed(Record):
+    """The pin as it stood at the end. `criteria` only with --pin-mode model."""
+
+    text: str
+    mode: str
+    criteria: tuple[CriterionMet, ...] = ()
+
+
 class CommandUsed(Record):
     command: str
     exit_code: int | None
@@ -266,7 +281,7 @@ class Done(Event):
     """tools: what tools reported; tools+git: joined with the difference of git status."""
     commands: tuple[CommandUsed, ...] = ()
     todos: tuple[Todo, ...] = ()
-    pin: Any = None
+    pin: PinUsed | None = None
     injected: Mapping[str, Injected] = MappingProxyType({})
     questions: tuple[JsonObject, ...] = ()
     approvals: tuple[JsonObject, ...] = ()

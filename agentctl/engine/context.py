@@ -48,6 +48,8 @@ class Context:
         self._tools = tuple(tools)
         self._max_context = max_context
         self._system = prompt.system()
+        self._turn, self._tail, self._head = prompt.begin_turn()
+        self._headed: tuple[Message, Message] | None = None
         stable = "\n".join([*(block.text for block in self._system), *(tool.name for tool in tools)])
         self._options = options.replace(cache_key=hashlib.sha256(stable.encode()).hexdigest()[:32])
         self.view = View()
@@ -67,8 +69,10 @@ class Context:
         self.threshold = min(self.threshold, _threshold(window))
 
     def begin_turn(self) -> None:
-        """A turn says once that its context was compacted."""
+        """A turn says once that its context was compacted. What the planes show for a turn is rendered anew."""
         self._is_announced = False
+        self._turn, self._tail, self._head = self._prompt.begin_turn()
+        self._headed = None
 
     def announce_compaction(self) -> bool:
         """True for the first compaction of a turn."""
@@ -89,19 +93,33 @@ class Context:
                 f"the request has about {tokens:,} tokens, --max-context is {self._max_context:,}",
                 hint="Raise --max-context, offer fewer --tools, or give the run less to read.",
             )
+        self._prompt.count()
         return request
 
     def _make(self, history: Sequence[Message], view: View, state: str) -> Request:
         summary = f"{SUMMARY_HEAD}\n{view.summary}" if view.summary else ""
         more = (SystemBlock(name="summary", text=summary, is_stable=False),) if summary else ()
         return Request(
-            system=(*self._system, *more),
-            messages=apply(history, view),
+            system=(*self._system, *self._turn, *more, *self._tail),
+            messages=self._with_head(apply(history, view)),
             tools=self._tools,
             options=self._options,
             model=self.model,
             state=state,
         )
+
+    def _with_head(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """What stands before the user's message of this turn, on the wire only: the history never has it.
+
+        The message is the same object in every step, so what was made of it is made once.
+        """
+        place = next((n for n in reversed(range(len(messages))) if messages[n].role == "user"), None)
+        if not self._head or place is None:
+            return messages
+        asked = messages[place]
+        if self._headed is None or self._headed[0] is not asked:
+            self._headed = (asked, asked.replace(parts=(Text(text=self._head), *asked.parts)))
+        return (*messages[:place], self._headed[1], *messages[place + 1 :])
 
     def use(self, usage: Usage) -> ContextUse:
         """How full the context is after a response with this usage; what was really sent corrects the estimate."""

@@ -16,7 +16,6 @@ from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, Sa
 from agentctl.core.ports import Clock, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
-from agentctl.core.toolkit import Implementation
 from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
 from agentctl.engine.budget import Budget, Limits
 from agentctl.engine.context import Context
@@ -27,6 +26,8 @@ from agentctl.engine.view import View
 from agentctl.policy.engine import PolicyEngine
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
+from agentctl.runner.plane import Needs
+from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
 from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
@@ -35,7 +36,6 @@ from agentctl.sandbox.process import ProcessRunner
 from agentctl.state.journal import Journal
 from agentctl.state.outputs import KeptOutputs
 from agentctl.state.selection import Selected
-from agentctl.state.todos import TodoList
 from agentctl.tools.sets import make_tools
 from agentctl.version import __version__
 
@@ -54,7 +54,7 @@ class Assembly:
         prompt: Prompt,
         runner: ProcessRunner,
         redactor: Redactor,
-        todos: TodoList,
+        planes: Planes,
         turns: tuple[Message, ...],
         init: Init,
         selected: Selected,
@@ -67,7 +67,7 @@ class Assembly:
         self.prompt = prompt
         self.runner = runner
         self.redactor = redactor
-        self.todos = todos
+        self.planes = planes
         self.turns = turns
         self.init = init
         self.session = selected.id
@@ -104,6 +104,7 @@ class Assembly:
         """Ends what the run has started: the watcher, connections, open folders."""
         await self.parts.provider.close()
         await self.runner.close()
+        self.planes.close()
         for close in self._closers:
             close()
 
@@ -134,14 +135,14 @@ async def assemble(
     policy = load_run_policy(settings, reader)
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
     live = LiveEvents()
-    todos = TodoList(saved.todos if saved else ())
+    planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now))
     runner = ProcessRunner(child_environment(env, settings.pass_env))
-    tools = _tools(settings, workspace, runner, outputs, live, policy, todos, redactor)
+    tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
     if tape is not None:
         provider, tools = tape.around(model, provider, tools)
     agent = AGENTS[settings.agent]
     specs = [tool.spec for tool in tools.values()]
-    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=[todos])
+    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=planes.sections)
     request_options = RequestOptions(
         think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
     )
@@ -163,16 +164,24 @@ async def assemble(
         clock=clock,
     )
     journal, unsaved = _journal(settings, selected, model, policy, clock, redactor)
-    problems = (*settings.problems, *named, *reader.problems, *policy.problems, *inputs.problems, *unsaved)
+    problems = (
+        *settings.problems,
+        *named,
+        *reader.problems,
+        *policy.problems,
+        *inputs.problems,
+        *planes.problems,
+        *unsaved,
+    )
     return Assembly(
         settings=settings,
         parts=parts,
         prompt=prompt,
         runner=runner,
         redactor=redactor,
-        todos=todos,
+        planes=planes,
         turns=inputs.turns,
-        init=_init(settings, model, tools, policy, hardening, inputs, tuple(problems)),
+        init=_init(settings, model, tools, policy, planes, hardening, inputs, tuple(problems)),
         selected=selected,
         journal=journal,
         cwd=cwd,
@@ -224,16 +233,10 @@ def _tools(
     outputs: KeptOutputs,
     live: LiveEvents,
     policy: PolicyEngine,
-    todos: TodoList,
+    planes: Planes,
     redactor: Redactor,
 ) -> dict[str, Tool]:
-    """The tools that are offered, in wire order."""
-
-    def todo_write() -> Implementation:
-        from agentctl.state.todo_tool import TodoWrite  # pydantic comes with the first call
-
-        return TodoWrite(todos, live.emit)
-
+    """The tools that are offered, in wire order: those that were asked for and have something to work on."""
     made = make_tools(
         workspace=workspace,
         runner=runner,
@@ -243,9 +246,9 @@ def _tools(
         redactor=redactor,
         shell=shell_argv()[0],
         default_timeout_s=settings.tool_timeout,
-        extra={"todo_write": todo_write},
+        extra=planes.tools,
     )
-    return {name: made[name] for name in settings.tools}
+    return {name: made[name] for name in settings.tools if name in made}
 
 
 def _limits(settings: Settings) -> Limits:
@@ -293,6 +296,7 @@ def _init(
     model: ModelInfo,
     tools: Mapping[str, Tool],
     policy: PolicyEngine,
+    planes: Planes,
     hardening: Sequence[str],
     inputs: Inputs,
     problems: tuple[Problem, ...],
@@ -305,13 +309,13 @@ def _init(
         agent=settings.agent,
         think=settings.think,
         tools=tuple(tools),
-        instructions=(),
+        instructions=planes.instructions.files,
         skills=(),
         mcp=(),
         policy=PolicyUsed(digest=policy.digest, sources=policy.source_names, yolo=settings.yolo),
         sandbox=SandboxUsed(**report(hardening)),
         limits=_shown_limits(settings),
-        injection="lean",
+        injection=settings.state_injection,
         stdin=inputs.stdin,
         problems=problems,
     )
