@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agentctl.core.errors import ContextOverflow
 from agentctl.core.events import ContextUse
-from agentctl.core.memo import ByIdentity
+from agentctl.core.memo import ByIdentity, Growing
 from agentctl.core.text import estimate_tokens
 from agentctl.core.types import (
     Image,
@@ -52,6 +52,7 @@ class Context:
         self._headed: tuple[Message, Message] | None = None
         stable = "\n".join([*(block.text for block in self._system), *(tool.name for tool in tools)])
         self._options = options.replace(cache_key=hashlib.sha256(stable.encode()).hexdigest()[:32])
+        self._sizes: Growing[None, Message, _Size] = Growing(lambda _: _Size())
         self.view = View()
         self._factor = 1.0
         self._last_estimate = 0
@@ -81,12 +82,12 @@ class Context:
 
     def tokens(self, history: Sequence[Message], view: View | None = None) -> int:
         """What a request with this view would have, by the calibrated estimate."""
-        return round(estimate(self._make(history, view or self.view, "")) * self._factor)
+        return round(self._estimate(self._make(history, view or self.view, "")) * self._factor)
 
     def request(self, history: Sequence[Message]) -> Request:
         """The next request. Raises ContextOverflow when it cannot fit into --max-context."""
         request = self._make(history, self.view, self._prompt.state())
-        self._last_estimate = estimate(request)
+        self._last_estimate = self._estimate(request)
         tokens = round(self._last_estimate * self._factor)
         if self._max_context is not None and tokens > self._max_context:
             raise ContextOverflow(
@@ -95,6 +96,11 @@ class Context:
             )
         self._prompt.count()
         return request
+
+    def _estimate(self, request: Request) -> int:
+        """Tokens of a request without a tokenizer; an upper guess within some ten percent for code and prose."""
+        fixed = sum(map(estimate_tokens, [request.state, *(block.text for block in request.system)]))
+        return fixed + sum(map(_of_tool, request.tools)) + self._sizes(None, request.messages).tokens
 
     def _make(self, history: Sequence[Message], view: View, state: str) -> Request:
         summary = f"{SUMMARY_HEAD}\n{view.summary}" if view.summary else ""
@@ -135,12 +141,6 @@ def _threshold(window: int | None) -> int:
     return min(share, THRESHOLD_TOKENS)
 
 
-def estimate(request: Request) -> int:
-    """Tokens of a request without a tokenizer; an upper guess within some ten percent for code and prose."""
-    fixed = sum(map(estimate_tokens, [request.state, *(block.text for block in request.system)]))
-    return fixed + sum(map(_of_tool, request.tools)) + sum(map(_of_message, request.messages))
-
-
 def message_tokens(message: Message) -> int:
     """Of one message, whatever it holds."""
     total = 0
@@ -155,6 +155,16 @@ def message_tokens(message: Message) -> int:
             case _:
                 total += estimate_tokens(part.content) + IMAGE_TOKENS * len(part.images)
     return total
+
+
+class _Size:
+    """Tokens of the added messages."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+    def add(self, message: Message) -> None:
+        self.tokens += _of_message(message)
 
 
 _of_message = ByIdentity(message_tokens)
