@@ -66,6 +66,8 @@ class Options(Record):
     pin: str | None = None
     pin_file: str | None = None
     pin_mode: str | None = None
+    memory: str | None = None
+    learn: bool | None = None
     policy: str | None = None
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] | None = None

@@ -468,6 +468,21 @@ OPTIONS: tuple[Option, ...] = (
         help="What is pinned of a prompt: its text, or goals and criteria that a model call makes of it. [text]",
     ),
     Option(
+        name="memory",
+        flags=("--memory",),
+        kind="choice",
+        group=STATE,
+        choices=("on", "read", "off"),
+        help="Notes of earlier runs on this project: use and record, only use, or neither. [on]",
+    ),
+    Option(
+        name="learn",
+        flags=("--learn",),
+        kind="switch",
+        group=STATE,
+        help="After the answer, have the model note what later runs should know; unconfirmed until confirmed.",
+    ),
+    Option(
         name="policy",
         flags=("--policy",),
         kind="path",

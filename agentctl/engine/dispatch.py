@@ -148,7 +148,7 @@ async def _run_group(parts: Parts, group: Sequence[Prepared | Refused]) -> Async
             raise entry.error
 
 
-async def _live_until(parts: Parts, tasks: list[asyncio.Task[tuple[ToolResult, int]]]) -> AsyncIterator[Event]:
+async def _live_until(parts: Parts, tasks: list[asyncio.Task[tuple[ToolResult, int]]]) -> AsyncIterator[Item]:
     """Live events of the tools until every task is done."""
     wake = asyncio.Event()
     parts.live.on_event(wake.set)

@@ -135,7 +135,7 @@ async def assemble(
     policy = load_run_policy(settings, reader)
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
     live = LiveEvents()
-    planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now))
+    planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
     runner = ProcessRunner(child_environment(env, settings.pass_env))
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
     if tape is not None:

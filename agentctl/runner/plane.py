@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from agentctl.config.settings import Settings
 from agentctl.config.trust import WorkspaceReader
-from agentctl.core.ports import Emit, Item, Section
+from agentctl.core.events import Event
+from agentctl.core.ports import Degraded, Item, Section
 from agentctl.core.record import Record
 from agentctl.core.redact import Redactor
 from agentctl.core.toolkit import Implementation
@@ -18,6 +19,9 @@ from agentctl.engine.parts import Parts
 from agentctl.runner.account import Account
 from agentctl.state.journal import SavedSession
 from agentctl.state.selection import Selected
+
+if TYPE_CHECKING:
+    from agentctl.runner.tape import Tape
 
 Loader: TypeAlias = Callable[[], Implementation]
 
@@ -35,8 +39,11 @@ class Needs(Record):
     reader: WorkspaceReader
     """What the workspace says about the run, under its trust."""
     redactor: Redactor
-    emit: Emit
+    emit: Callable[[Event | Degraded], None]
+    """How a running tool says something: see core/ports.py, Emit."""
     now: Callable[[], str]
+    tape: Tape | None = None
+    """With --record and --replay."""
 
     @classmethod
     def of(
@@ -45,8 +52,9 @@ class Needs(Record):
         selected: Selected,
         reader: WorkspaceReader,
         redactor: Redactor,
-        emit: Emit,
+        emit: Callable[[Event | Degraded], None],
         now: Callable[[], str],
+        tape: Tape | None,
     ) -> Needs:
         return cls(
             settings=settings,
@@ -56,6 +64,7 @@ class Needs(Record):
             redactor=redactor,
             emit=emit,
             now=now,
+            tape=tape,
         )
 
 

@@ -11,6 +11,7 @@ from agentctl.core.types import Problem
 from agentctl.engine.parts import Parts
 from agentctl.extensions.instructions import Instructions, load_instructions
 from agentctl.runner.account import Account
+from agentctl.runner.memory import MemoryPlane
 from agentctl.runner.pinning import PinPlane
 from agentctl.runner.plane import Loader, Needs, Plane, Turn
 from agentctl.state.todos import TodoList
@@ -23,7 +24,8 @@ class Planes:
         self.instructions = InstructionsPlane(needs)
         self.plan = PlanPlane(needs)
         self.pin = PinPlane(needs)
-        self._all: tuple[Plane, ...] = (self.instructions, self.plan, self.pin)
+        self.memory = MemoryPlane(needs)
+        self._all: tuple[Plane, ...] = (self.instructions, self.memory, self.plan, self.pin)
 
     @property
     def sections(self) -> list[Section]:

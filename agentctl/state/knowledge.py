@@ -23,11 +23,11 @@ from agentctl.state import knowledge_rows as rows
 from agentctl.state import knowledge_search as search
 from agentctl.state.knowledge_likeness import compare, subject_of
 from agentctl.state.knowledge_note import Note, clean_text, cut_text, fold
+from agentctl.state.knowledge_place import exists, is_writable, store_of
 from agentctl.state.knowledge_store import (
     StoreCorrupt,
     StoreFailure,
     create,
-    exists,
     opened,
     set_aside,
     transaction,
@@ -117,7 +117,7 @@ class Knowledge:
     @property
     def can_write(self) -> bool:
         """Whether a note could be recorded: asked for, and the folder can be written."""
-        return self._writes and _is_writable(self._folder)
+        return self._writes and is_writable(self._folder)
 
     # --- looking ------------------------------------------------------------------------------------------------
 
@@ -129,6 +129,10 @@ class Knowledge:
     def closed(self) -> list[Note]:
         with self._reading() as store:
             return rows.closed_notes(store) if store else []
+
+    def has_notes(self) -> bool:
+        with self._reading() as store:
+            return store is not None and rows.count_valid(store) > 0
 
     def choose(self, injection: str, prompt: str) -> list[Note]:
         """The notes for a prompt, the best first. `injection` is relevant or boot."""
@@ -363,13 +367,13 @@ class Knowledge:
         """The file of this project: of this path, and when its repository is another one, of this repository."""
         if self._path is not None:
             return self._path
-        path = self._folder / f"{self._key}.db"
+        path = store_of(self._folder, self._key)
         if not exists(path):
             return path
         remote = self._remote_now()
         recorded = self._recorded_remote(path) if remote else ""
         if recorded and recorded != remote:
-            path = self._folder / f"{self._key}-{sha256(remote.encode()).hexdigest()[:16]}.db"
+            path = store_of(self._folder, f"{self._key}-{sha256(remote.encode()).hexdigest()[:16]}")
             if not exists(path):
                 why = f"the notes of this folder belong to {recorded}, and this is {remote}: they are not used"
                 fix = "Nothing to do for a new repository; `agentctl memory export` and `import` carry notes over."
@@ -398,9 +402,3 @@ def _state(note: Note) -> tuple[object, ...]:
 def _shown(notes: Sequence[Note], limit: int) -> list[Note]:
     """The first ones that a model may see."""
     return list(islice((note for note in notes if not note.is_quarantined), limit))
-
-
-def _is_writable(folder: Path) -> bool:
-    """Of the nearest folder that is there."""
-    nearest = next(step for step in (folder, *folder.parents) if step.exists())
-    return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

@@ -1,4 +1,4 @@
-"""Notes as they stand in a prompt: chosen at the beginning of a turn, then the same bytes until its end."""
+"""Notes as they stand in a prompt."""
 
 from __future__ import annotations
 
@@ -18,33 +18,18 @@ _SHORTEST_CUT = 60
 """Characters of a first note that does not fit whole."""
 
 
-class KnowledgeSection:
-    """The notes of a project in the prompt of a run. `injection` is relevant, boot or off."""
+def block_for(knowledge: Knowledge, injection: str, prompt: str) -> tuple[list[str], str]:
+    """The ids of the notes that are shown with a prompt, and their block. `injection` is relevant or boot.
 
-    name = "knowledge"
-    plane = "knowledge"
-
-    def __init__(self, knowledge: Knowledge, injection: str) -> None:
-        self._knowledge = knowledge
-        self._injection = injection
-        self._text = ""
-        self.shown: list[str] = []
-        """The id of every note that was chosen so far, once for each turn."""
-
-    def begin_turn(self, prompt: str) -> None:
-        """Chooses for the turn that this prompt begins. Notes that cannot be read are a problem, not an end."""
-        if self._injection == "off":
-            return
-        try:
-            notes = patiently(lambda: self._knowledge.choose(self._injection, prompt), READ_WAIT_S)
-        except StoreFailure as failure:
-            self._knowledge.note_problem(failure.problem())
-            notes = []
-        chosen, self._text = render(notes) if self._injection == "boot" else render_within(notes)
-        self.shown += [note.id for note in chosen]
-
-    def render(self) -> str:
-        return self._text
+    Notes that cannot be read are a problem, not an end.
+    """
+    try:
+        notes = patiently(lambda: knowledge.choose(injection, prompt), READ_WAIT_S)
+    except StoreFailure as failure:
+        knowledge.note_problem(failure.problem())
+        notes = []
+    chosen, block = render(notes) if injection == "boot" else render_within(notes)
+    return [note.id for note in chosen], block
 
 
 def render(notes: Sequence[Note]) -> tuple[Sequence[Note], str]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agentctl.core.files import LockHeld, create_file, lock_file, make_private_dir, sync_folder
 from agentctl.core.types import Problem
+from agentctl.state.knowledge_place import exists
 
 if TYPE_CHECKING:
     from sqlite3 import Connection, Error
@@ -104,11 +105,6 @@ async def patiently_async(action: Callable[[], T], seconds: float, sleep: Callab
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
-
-
-def exists(path: Path) -> bool:
-    """Whether there is a store. Costs one look at the folder; SQLite is not loaded."""
-    return os.path.lexists(path)
 
 
 @contextmanager

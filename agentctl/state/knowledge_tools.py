@@ -9,8 +9,7 @@ from pydantic import Field
 
 from agentctl.core.arguments import Arguments
 from agentctl.core.errors import ToolFailure
-from agentctl.core.events import Notice
-from agentctl.core.ports import Emit
+from agentctl.core.ports import Degraded
 from agentctl.core.record import Record
 from agentctl.core.toolkit import ToolDefinition, no_subjects
 from agentctl.core.types import ToolResult
@@ -29,7 +28,7 @@ class MemoryTools(Record):
     """What the three tools share."""
 
     knowledge: Knowledge
-    emit: Emit
+    emit: Callable[[Degraded], None]
     sleep: Callable[[float], Awaitable[None]]
 
     async def use(self, action: Callable[[], T]) -> T:
@@ -48,7 +47,7 @@ class MemoryTools(Record):
 
     def _tell(self) -> None:
         for problem in self.knowledge.take_untold():
-            self.emit(Notice(code=problem.code, text=f"{problem.what}: {problem.why}"))
+            self.emit(Degraded(problem=problem))
 
 
 class RememberArguments(Arguments):

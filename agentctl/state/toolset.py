@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 CLASSES: dict[str, tuple[str, str]] = {
     "todo_write": ("todo_tool", "TodoWrite"),
+    "remember": ("knowledge_tools", "Remember"),
+    "recall": ("knowledge_tools", "Recall"),
+    "forget": ("knowledge_tools", "Forget"),
 }
 """Module of this folder and class of each of its tools."""
 
