@@ -53,10 +53,14 @@ def prompt_terms(prompt: str) -> tuple[str, ...]:
 
 def _pieces(word: str) -> list[str]:
     if not UNSPACED.search(word):
-        return [_stem(word)] if len(word) >= 3 and word not in _COMMON else []
-    spaced = [_stem(part) for part in UNSPACED.sub(" ", word).split() if len(part) >= 3 and part not in _COMMON]
+        return [_stem(word)] if _says_something(word) else []
+    spaced = [_stem(part) for part in UNSPACED.sub(" ", word).split() if _says_something(part)]
     runs = re.findall(f"{UNSPACED.pattern}+", word)
     return spaced + [run[at : at + 3] for run in runs if len(run) >= 2 for at in range(max(1, len(run) - 2))]
+
+
+def _says_something(word: str) -> bool:
+    return word not in _COMMON and len(word) >= (2 if any(map(str.isdigit, word)) else 3)
 
 
 def _stem(word: str) -> str:
