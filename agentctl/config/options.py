@@ -65,6 +65,8 @@ class Options(Record):
     session_key: str | None = None
     fork: bool | None = None
     on_busy: str | None = None
+    keep_days: int | None = None
+    keep_sessions: int | None = None
     record: str | None = None
     replay: str | None = None
     replay_tools: str | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentctl.config.agents import AGENTS
 from agentctl.config.options import Options, read_value
-from agentctl.config.paths import Homes, homes, project_file, project_key
+from agentctl.config.paths import Homes, homes, project_file
 from agentctl.config.sources import (
     Given,
     Layer,
@@ -22,6 +22,7 @@ from agentctl.config.sources import (
     user_layer,
     user_refusals,
 )
+from agentctl.config.store import Store, find_store
 from agentctl.config.table import OPTIONS, Option
 from agentctl.config.trust import Trust, WorkspaceReader, decide
 from agentctl.core.errors import UsageError
@@ -44,6 +45,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "timeout": 1800.0,
     "tool_timeout": 120.0,
     "on_busy": "fail",
+    "keep_days": 30,
+    "keep_sessions": 200,
     "replay_tools": "recorded",
     "state_injection": "lean",
     "pin_mode": "text",
@@ -71,6 +74,7 @@ class Settings(Record):
     """The workspace root: absolute, without symlinks, an existing folder."""
     project: str | None
     project_key: str
+    store: Store
     homes: Homes
     model: str | None
     api: str | None
@@ -108,6 +112,8 @@ class Settings(Record):
     session_key: str | None
     fork: bool
     on_busy: str
+    keep_days: int
+    keep_sessions: int
     record: str | None
     replay: str | None
     replay_tools: str
@@ -174,10 +180,12 @@ def resolve(options: Options, *, env: Mapping[str, str], cwd: Path) -> Settings:
     for name in ("policy", "output", "prompt_file", "record", "replay", "pin_file", "ca_file", "add_dir"):
         values[name] = _absolute(merged.get(name), values[name], root, places.config_file, cwd)
     values["tools"], narrowed = _tools(values["tools"], values["agent"], origins["tools"])
+    store = find_store(places, root, values["project"])
     return Settings(
         **{name: value for name, value in values.items() if name in Settings.fields},
         root=root,
-        project_key=project_key(root, values["project"]),
+        project_key=store.key,
+        store=store,
         homes=places,
         origins=MappingProxyType(origins),
         problems=(*problems, *narrowed),

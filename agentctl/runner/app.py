@@ -11,7 +11,7 @@ from agentctl.config.agents import AGENTS
 from agentctl.config.settings import Settings
 from agentctl.config.trust import WorkspaceReader
 from agentctl.config.workspace import Workspace
-from agentctl.core.errors import JournalError, UsageError
+from agentctl.core.errors import UsageError
 from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, SandboxUsed
 from agentctl.core.ports import Clock, Tool
 from agentctl.core.record import as_dict
@@ -30,10 +30,10 @@ from agentctl.runner.plane import Needs
 from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
+from agentctl.runner.saving import Opened, open_journal
 from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
 from agentctl.sandbox.levels import report
 from agentctl.sandbox.process import ProcessRunner
-from agentctl.state.journal import Journal
 from agentctl.state.outputs import KeptOutputs
 from agentctl.state.selection import Selected
 from agentctl.tools.sets import make_tools
@@ -57,8 +57,7 @@ class Assembly:
         planes: Planes,
         turns: tuple[Message, ...],
         init: Init,
-        selected: Selected,
-        journal: Journal | None,
+        opened: Opened,
         cwd: Path,
         closers: list[Callable[[], object]],
     ) -> None:
@@ -70,14 +69,16 @@ class Assembly:
         self.planes = planes
         self.turns = turns
         self.init = init
+        self.selected = selected = opened.selected
         self.session = selected.id
-        self.journal = journal
+        self.journal = opened.journal
+        self.notices = opened.notices
         saved = selected.saved
         self.history: list[Message] = list(saved.history) if saved else []
         self.earlier_turns = saved.turns if saved else 0
         self.earlier_usage = saved.usage if saved and selected.forked_from is None else Usage()
         self.changed_policy = saved is not None and saved.policy not in ("", init.policy.digest if init.policy else "")
-        """The session began under other rules; those of this run count."""
+        """The session went on under other rules so far; those of this run count."""
         self.changes = Changes(settings.root)
         self.output = Path(settings.output) if settings.output else None
         self._cwd = cwd
@@ -163,7 +164,9 @@ async def assemble(
         redaction=redactor,
         clock=clock,
     )
-    journal, unsaved = _journal(settings, selected, model, policy, clock, redactor)
+    name = f"{model.vendor}/{model.name}"
+    facts = {"model": "" if is_demo else name, "agent": settings.agent, "policy": policy.digest}
+    opened = open_journal(settings, selected, redactor, clock, **facts)
     problems = (
         *settings.problems,
         *named,
@@ -171,7 +174,7 @@ async def assemble(
         *policy.problems,
         *inputs.problems,
         *planes.problems,
-        *unsaved,
+        *opened.problems,
     )
     return Assembly(
         settings=settings,
@@ -182,10 +185,9 @@ async def assemble(
         planes=planes,
         turns=inputs.turns,
         init=_init(settings, model, tools, policy, planes, hardening, inputs, tuple(problems)),
-        selected=selected,
-        journal=journal,
+        opened=opened,
         cwd=cwd,
-        closers=[workspace.close, outputs.close, selected.release],
+        closers=[workspace.close, outputs.close, opened.selected.release],
     )
 
 
@@ -259,36 +261,6 @@ def _limits(settings: Settings) -> Limits:
         max_tokens=settings.max_tokens,
         max_cost=settings.max_cost,
     )
-
-
-def _journal(
-    settings: Settings,
-    selected: Selected,
-    model: ModelInfo,
-    policy: PolicyEngine,
-    clock: Clock,
-    redactor: Redactor,
-) -> tuple[Journal | None, tuple[Problem, ...]]:
-    """The open journal. A home that cannot be written is a problem at the start, not an end."""
-    if settings.ephemeral:
-        return None, ()
-    try:
-        journal = Journal(selected.path, clock.now, redactor.text)
-        if selected.saved is None or selected.forked_from is not None:
-            journal.header(
-                session=selected.id,
-                cwd=str(settings.root),
-                model=f"{model.vendor}/{model.name}",
-                agent=settings.agent,
-                policy=policy.digest,
-                forked_from=selected.forked_from,
-            )
-        if selected.saved is not None and selected.forked_from is not None:
-            journal.copy(selected.saved)
-    except JournalError as error:
-        fix = "Set AGENTCTL_HOME to a folder that can be written, or pass --ephemeral."
-        return None, (Problem(code="session-not-saved", what="session", why=error.message, fix=fix),)
-    return journal, ()
 
 
 def _init(

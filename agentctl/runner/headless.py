@@ -35,12 +35,12 @@ from agentctl.runner.app import Assembly, assemble
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.failure import startup_init
 from agentctl.runner.plane import Turn
+from agentctl.runner.saving import prune_after, select_session, write_rest
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Stop, stop_after
 from agentctl.sandbox.levels import harden_self
-from agentctl.state.selection import Selected, select, wanted_of
-from agentctl.state.sessions import Sessions
+from agentctl.state.selection import Selected
 
 READER_CHECK_S = 0.5
 AFTER_S = 1.0
@@ -156,24 +156,18 @@ class Run:
         )
         for stamped in self.stamper.stamp(assembly.init):
             yield stamped
+        notices = list(assembly.notices)
         if assembly.changed_policy:
-            text = "The policy is not the one this session began with; the rules of this run count."
-            for stamped in self.stamper.stamp(Notice(code="policy-changed", text=text)):
+            text = "The policy is not the one this session went on with so far; the rules of this run count."
+            notices.append(Notice(code="policy-changed", text=text))
+        for notice in notices:
+            for stamped in self.stamper.stamp(notice):
                 yield stamped
         assembly.check_strict()
 
     async def _select(self, settings: Settings) -> Selected:
         """The session with its lease. Its agent counts where nothing else names one."""
-        wanted = wanted_of(
-            continue_newest=settings.continue_,
-            continue_or_new=settings.continue_or_new,
-            resume=settings.resume,
-            key=settings.session_key,
-            forks=settings.fork,
-            on_busy=settings.on_busy,
-        )
-        sessions = Sessions(settings.homes.sessions(settings.project_key))
-        selected = await select(sessions, wanted, self._clock, is_ephemeral=settings.ephemeral)
+        selected = await select_session(settings, self._env, self._clock)
         if selected.saved and settings.origins["agent"] == "built-in" and selected.saved.agent in AGENTS:
             options = self._options.replace(agent=selected.saved.agent)
             self.settings = resolve(options, env=self._env, cwd=self._cwd)
@@ -251,6 +245,7 @@ class Run:
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:
             try:
+                write_rest(self._assembly.journal, self._assembly.parts.budget)
                 self._assembly.journal.end(self.done.ended, self.done.exit_code)
             except AgentctlError as failure:
                 error = error or failure
@@ -318,6 +313,8 @@ class Run:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
                     await self._assembly.close()
+            if self._assembly.journal is not None:
+                prune_after(self._assembly.settings, self._assembly.selected)
         elif self._selected is not None:
             self._selected.release()
 

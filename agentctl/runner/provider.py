@@ -50,7 +50,7 @@ def _selected(
     named, origin = settings.model, settings.origins["model"]
     if is_demo:
         named, origin = f"scripted/{DEMO}", "agentctl demo"
-    elif saved is not None and named is None:
+    elif saved is not None and saved.model and named is None:
         named, origin = saved.model, "session"
     return select_model(
         model=named,

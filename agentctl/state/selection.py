@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 from agentctl.core.errors import Busy, UsageError
-from agentctl.core.files import Lock, LockHeld, lock_file, make_private_dir
+from agentctl.core.events import Notice
+from agentctl.core.files import Lock, LockHeld, keep_private, lock_file, make_private_dir
 from agentctl.core.ports import Clock
 from agentctl.core.record import Record
-from agentctl.state.journal import SavedSession, load
+from agentctl.core.types import Problem
+from agentctl.state.journal import SavedSession, is_blank, load
 from agentctl.state.sessions import Sessions, new_id
+from agentctl.state.spare import adopt, open_spare, why_not_writable
 
 POLL_S = 0.2
 """How often --on-busy wait looks again. The run's own clock bounds the wait."""
@@ -41,39 +45,125 @@ class Selected(Record):
     """What it goes on with; None for a new session."""
     forked_from: str | None
     lease: Lock | None
+    spare: Sessions | None = None
+    """Where the session can still be kept when its own place turns out to be full or broken."""
+    notices: tuple[Notice, ...] = ()
+    """What the run has to say about it."""
 
     def release(self) -> None:
+        """Frees the lease; its file goes with a session that never began."""
         if self.lease is not None:
-            self.lease.release()
+            (self.lease.release if self.path.exists() else self.lease.remove)()
 
 
-async def select(sessions: Sessions, wanted: Wanted, clock: Clock, *, is_ephemeral: bool) -> Selected:
+async def select(
+    sessions: Sessions, wanted: Wanted, clock: Clock, *, is_ephemeral: bool, spare: Sessions | None = None
+) -> Selected:
     """Finds the session and takes its lease. Raises UsageError, or Busy with the holder's pid, host and age.
 
-    An ephemeral run writes nothing, so it takes no lease.
+    `spare` stands in for a place that cannot be written. An ephemeral run writes nothing, so it takes no lease.
     """
-    session_id = _wanted_id(sessions, wanted)
+    if not is_ephemeral and spare is not None and (why := why_not_writable(sessions.folder)):
+        moved = _in_spare(sessions, spare, wanted, why)
+        if moved is not None:
+            session_id, notices = moved
+            selected = await _take(spare, wanted, session_id, clock, is_ephemeral=False)
+            return selected.replace(notices=(*notices, *selected.notices))
+    session_id, problems = _wanted_id(sessions, wanted)
+    selected = await _take(sessions, wanted, session_id, clock, is_ephemeral=is_ephemeral)
+    skipped = tuple(Notice(code=problem.code, text=f"passed over: {problem.why}") for problem in problems)
+    return selected.replace(notices=(*skipped, *selected.notices), spare=spare)
+
+
+async def _take(
+    sessions: Sessions, wanted: Wanted, session_id: str | None, clock: Clock, *, is_ephemeral: bool
+) -> Selected:
     if session_id is None:
         return _new(sessions, is_ephemeral=is_ephemeral)
     path = sessions.path(session_id)
     if wanted.forks:
         return _fork(sessions, _load(path), is_ephemeral=is_ephemeral)
     if is_ephemeral:
-        return Selected(id=session_id, path=path, saved=_load(path), forked_from=None, lease=None)
+        return _going_on(session_id, path, None)
     while True:
         try:
-            lease = _lease(path)
+            lease = take_lease(path)
             break
         except LockHeld as held:
             if wanted.on_busy == "fork":
                 return _fork(sessions, _load(path), is_ephemeral=is_ephemeral)
             if wanted.on_busy == "fail":
-                raise Busy(
-                    f"the session {session_id} is held by {held.holder}",
-                    hint="Wait for that run, or use --on-busy wait or --on-busy fork.",
-                ) from None
+                raise busy(session_id, held) from None
+        except OSError:  # its journal will say why
+            lease = None
+            break
         await clock.sleep(POLL_S)
-    return Selected(id=session_id, path=path, saved=_load(path), forked_from=None, lease=lease)
+    try:
+        return _going_on(session_id, path, lease)
+    except BaseException:
+        if lease is not None:
+            lease.release()
+        raise
+
+
+def busy(session_id: str, held: LockHeld) -> Busy:
+    return Busy(
+        f"the session {session_id} is held by {held.holder}",
+        hint="Wait for that run, or use --on-busy wait or --on-busy fork.",
+    )
+
+
+def _going_on(session_id: str, path: Path, lease: Lock | None) -> Selected:
+    saved = _load(path)
+    notices = _notices(saved) if saved else ()
+    return Selected(id=session_id, path=path, saved=saved, forked_from=None, lease=lease, notices=notices)
+
+
+def _notices(saved: SavedSession) -> tuple[Notice, ...]:
+    found = []
+    if saved.damage:
+        first = saved.damage[0]
+        text = (
+            f"{len(saved.damage)} lines of the session file {str(saved.path)!r} cannot be read (line {first.line}: "
+            f"{first.why}); the session goes on without them. `agentctl sessions verify` names all."
+        )
+        found.append(Notice(code="session-damaged", text=text))
+    if saved.unknown:
+        text = f"{saved.unknown} records of the session are of kinds that this version does not know; they are kept."
+        found.append(Notice(code="session-newer", text=text))
+    return tuple(found)
+
+
+def _in_spare(
+    sessions: Sessions, spare: Sessions, wanted: Wanted, why: str
+) -> tuple[str | None, tuple[Notice, ...]] | None:
+    """The wanted id with its journal in the spare place; None when there is no such place either."""
+    try:
+        open_spare(spare.folder.parents[1], spare.folder)
+    except OSError:
+        return None
+    session_id = _first(lambda place: _wanted_id(place, wanted)[0], spare, sessions)
+    try:
+        if session_id is not None:
+            adopt(sessions.path(session_id), spare.path(session_id))
+    except OSError:
+        return None
+    return session_id, (moved_notice(sessions, spare, why),)
+
+
+def moved_notice(sessions: Sessions, spare: Sessions, why: str) -> Notice:
+    text = (
+        f"{str(sessions.folder)!r} cannot be written ({why}); the session is kept in {str(spare.folder)!r}, which may "
+        "not outlive this job. Set AGENTCTL_HOME to a folder that can be written, or pass --ephemeral."
+    )
+    return Notice(code="temporary-store", text=text)
+
+
+def _first(look: Callable[[Sessions], str | None], spare: Sessions, sessions: Sessions) -> str | None:
+    try:
+        return look(spare) or look(sessions)
+    except UsageError:
+        return look(sessions)
 
 
 def key_id(project_key: str, key: str) -> str:
@@ -82,20 +172,20 @@ def key_id(project_key: str, key: str) -> str:
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
 
 
-def _wanted_id(sessions: Sessions, wanted: Wanted) -> str | None:
-    """The id to go on with; None for a new session."""
+def _wanted_id(sessions: Sessions, wanted: Wanted) -> tuple[str | None, tuple[Problem, ...]]:
+    """The id to go on with, None for a new session; and the newer sessions that cannot be read."""
     if wanted.key is not None:
-        return key_id(sessions.project_key, wanted.key)
+        return key_id(sessions.project_key, wanted.key), ()
     if wanted.resume is not None:
-        return sessions.find(wanted.resume)
+        return sessions.find(wanted.resume), ()
     if wanted.newest:
-        return sessions.newest().id
+        return sessions.newest()
     if wanted.newest_or_new:
         try:
-            return sessions.newest().id
+            return sessions.newest()
         except UsageError:
-            return None
-    return None
+            return None, ()
+    return None, ()
 
 
 def _new(sessions: Sessions, *, is_ephemeral: bool) -> Selected:
@@ -107,22 +197,26 @@ def _new(sessions: Sessions, *, is_ephemeral: bool) -> Selected:
 
 def _fork(sessions: Sessions, saved: SavedSession | None, *, is_ephemeral: bool) -> Selected:
     fresh = _new(sessions, is_ephemeral=is_ephemeral)
-    return fresh if saved is None else fresh.replace(saved=saved, forked_from=saved.id)
+    if saved is None:
+        return fresh
+    return fresh.replace(saved=saved, forked_from=saved.id, notices=_notices(saved))
 
 
 def _load(path: Path) -> SavedSession | None:
-    return load(path) if path.exists() else None
+    """None when there is nothing, or only what a run killed at its first write left; it is begun anew."""
+    return load(path) if path.exists() and not is_blank(path) else None
 
 
-def _lease(path: Path) -> Lock:
-    make_private_dir(path.parent)
+def take_lease(path: Path) -> Lock:
+    """The lease of the session with this journal. Raises LockHeld, and OSError where none can be made."""
+    keep_private(make_private_dir(path.parent))
     return lock_file(path.with_suffix(".lock"))
 
 
 def _try_lease(path: Path) -> Lock | None:
     """A new session has nobody to wait for; where no lease can be made, its journal will say why."""
     try:
-        return _lease(path)
+        return take_lease(path)
     except OSError:
         return None
 
