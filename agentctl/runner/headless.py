@@ -248,7 +248,9 @@ class Run:
                 write_rest(self._assembly.journal, self._assembly.parts.budget)
                 self._assembly.journal.end(self.done.ended, self.done.exit_code)
             except AgentctlError as failure:
-                error = error or failure
+                if error is None:
+                    self.error = error = failure
+                    yield from self.stamper.stamp(_error_event(failure))
                 self.done = self._done(error)
         yield from self.stamper.stamp(self.done)
 

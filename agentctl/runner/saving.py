@@ -17,7 +17,7 @@ from agentctl.engine.budget import Budget
 from agentctl.state.journal import Journal
 from agentctl.state.selection import Selected, moved_notice, select, take_lease, wanted_of
 from agentctl.state.sessions import Sessions
-from agentctl.state.spare import adopt, open_spare, spare_state
+from agentctl.state.spare import adopt, is_ours, spare_state
 
 DAY_S = 86_400
 
@@ -74,18 +74,21 @@ def open_journal(settings: Settings, selected: Selected, redactor: Redactor, clo
     """
     if settings.ephemeral:
         return Opened(journal=None, selected=selected)
-    try:
-        return _opened(settings, selected, redactor, clock, **facts)
-    except JournalError as error:
-        moved = _moved(settings, selected, error)
+    why = selected.why_unsaved
+    if not why:
+        try:
+            return _opened(settings, selected, redactor, clock, **facts)
+        except JournalError as error:
+            why = error.message
+        moved = _moved(settings, selected, why)
         try:
             if moved is not None:
                 return _opened(settings, moved, redactor, clock, **facts)
-        except JournalError as second:
-            error = second
-        fix = "Set AGENTCTL_HOME to a folder that can be written, or pass --ephemeral."
-        problem = Problem(code="session-not-saved", what="session", why=error.message, fix=fix)
-        return Opened(journal=None, selected=selected, problems=(problem,))
+        except JournalError as error:
+            why = error.message
+    fix = "Set AGENTCTL_HOME to a folder that can be written, or pass --ephemeral."
+    problem = Problem(code="session-not-saved", what="session", why=why, fix=fix)
+    return Opened(journal=None, selected=selected, problems=(problem,))
 
 
 def _opened(settings: Settings, selected: Selected, redactor: Redactor, clock: Clock, **facts: str) -> Opened:
@@ -114,21 +117,20 @@ def _goes_on_with(about: Mapping[str, str], saved: object) -> bool:
     return any(getattr(saved, name) != about[name] for name in ("cwd", "model", "agent", "policy"))
 
 
-def _moved(settings: Settings, selected: Selected, error: JournalError) -> Selected | None:
+def _moved(settings: Settings, selected: Selected, why: str) -> Selected | None:
     """The same session in the spare place; None when there is none or it is there already."""
     spare = selected.spare
-    if spare is None:
+    if spare is None or not is_ours(spare.folder.parents[1], makes=True):
         return None
     path = spare.path(selected.id)
     try:
-        open_spare(spare.folder.parents[1], spare.folder)
         if selected.forked_from is None and selected.saved is not None:
             adopt(selected.path, path)
         lease = take_lease(path)
     except OSError:
         return None
     selected.release()
-    notice = moved_notice(sessions_of(settings), spare, error.message)
+    notice = moved_notice(sessions_of(settings), spare, why)
     return selected.replace(path=path, lease=lease, spare=None, notices=(*selected.notices, notice))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from agentctl.core.record import Record
 from agentctl.core.types import Problem
 from agentctl.state.journal import SavedSession, is_blank, load
 from agentctl.state.sessions import Sessions, new_id
-from agentctl.state.spare import adopt, open_spare, why_not_writable
+from agentctl.state.spare import adopt, bring_back, is_ours, why_not_writable
 
 POLL_S = 0.2
 """How often --on-busy wait looks again. The run's own clock bounds the wait."""
@@ -45,6 +45,8 @@ class Selected(Record):
     """What it goes on with; None for a new session."""
     forked_from: str | None
     lease: Lock | None
+    why_unsaved: str = ""
+    """Why nothing can be saved at all."""
     spare: Sessions | None = None
     """Where the session can still be kept when its own place turns out to be full or broken."""
     notices: tuple[Notice, ...] = ()
@@ -63,28 +65,47 @@ async def select(
 
     `spare` stands in for a place that cannot be written. An ephemeral run writes nothing, so it takes no lease.
     """
-    if not is_ephemeral and spare is not None and (why := why_not_writable(sessions.folder)):
-        moved = _in_spare(sessions, spare, wanted, why)
-        if moved is not None:
-            session_id, notices = moved
+    why = "" if is_ephemeral else why_not_writable(sessions.folder)
+    if not why:
+        session_id, problems = _wanted_id(sessions, wanted, spare)
+        skipped = tuple(Notice(code=problem.code, text=f"passed over: {problem.why}") for problem in problems)
+        try:
+            selected = await _take(sessions, wanted, session_id, clock, is_ephemeral=is_ephemeral, spare=spare)
+            return selected.replace(notices=(*skipped, *selected.notices), spare=spare)
+        except OSError as error:  # no lease can be made
+            why = error.strerror or str(error)
+    if spare is not None and is_ours(spare.folder.parents[1], makes=True):
+        session_id = _wanted_id(spare, wanted, sessions)[0]
+        try:
+            if session_id is not None:
+                adopt(sessions.path(session_id), spare.path(session_id))
             selected = await _take(spare, wanted, session_id, clock, is_ephemeral=False)
-            return selected.replace(notices=(*notices, *selected.notices))
-    session_id, problems = _wanted_id(sessions, wanted)
-    selected = await _take(sessions, wanted, session_id, clock, is_ephemeral=is_ephemeral)
-    skipped = tuple(Notice(code=problem.code, text=f"passed over: {problem.why}") for problem in problems)
-    return selected.replace(notices=(*skipped, *selected.notices), spare=spare)
+            return selected.replace(notices=(moved_notice(sessions, spare, why), *selected.notices))
+        except OSError:
+            pass
+    session_id = _wanted_id(sessions, wanted)[0]
+    selected = await _take(sessions, wanted, session_id, clock, is_ephemeral=True)
+    return selected.replace(why_unsaved=f"{str(sessions.folder)!r} cannot be written: {why}")
 
 
 async def _take(
-    sessions: Sessions, wanted: Wanted, session_id: str | None, clock: Clock, *, is_ephemeral: bool
+    sessions: Sessions,
+    wanted: Wanted,
+    session_id: str | None,
+    clock: Clock,
+    *,
+    is_ephemeral: bool,
+    spare: Sessions | None = None,
 ) -> Selected:
+    """Raises OSError where no lease of an old session can be made."""
     if session_id is None:
         return _new(sessions, is_ephemeral=is_ephemeral)
     path = sessions.path(session_id)
+    elsewhere = spare.path(session_id) if spare is not None else path
+    if is_ephemeral and not wanted.forks:
+        return _going_on(session_id, path if path.exists() else elsewhere, None)
     if wanted.forks:
-        return _fork(sessions, _load(path), is_ephemeral=is_ephemeral)
-    if is_ephemeral:
-        return _going_on(session_id, path, None)
+        return _fork(sessions, _load(path if path.exists() else elsewhere), is_ephemeral=is_ephemeral)
     while True:
         try:
             lease = take_lease(path)
@@ -94,16 +115,17 @@ async def _take(
                 return _fork(sessions, _load(path), is_ephemeral=is_ephemeral)
             if wanted.on_busy == "fail":
                 raise busy(session_id, held) from None
-        except OSError:  # its journal will say why
-            lease = None
-            break
         await clock.sleep(POLL_S)
     try:
-        return _going_on(session_id, path, lease)
+        has_returned = spare is not None and bring_back(elsewhere, path)
+        selected = _going_on(session_id, path, lease)
     except BaseException:
-        if lease is not None:
-            lease.release()
+        lease.release()
         raise
+    if not has_returned:
+        return selected
+    text = f"The session was kept in {str(elsewhere.parent)!r} and is back in {str(path.parent)!r}."
+    return selected.replace(notices=(*selected.notices, Notice(code="temporary-store", text=text)))
 
 
 def busy(session_id: str, held: LockHeld) -> Busy:
@@ -134,23 +156,6 @@ def _notices(saved: SavedSession) -> tuple[Notice, ...]:
     return tuple(found)
 
 
-def _in_spare(
-    sessions: Sessions, spare: Sessions, wanted: Wanted, why: str
-) -> tuple[str | None, tuple[Notice, ...]] | None:
-    """The wanted id with its journal in the spare place; None when there is no such place either."""
-    try:
-        open_spare(spare.folder.parents[1], spare.folder)
-    except OSError:
-        return None
-    session_id = _first(lambda place: _wanted_id(place, wanted)[0], spare, sessions)
-    try:
-        if session_id is not None:
-            adopt(sessions.path(session_id), spare.path(session_id))
-    except OSError:
-        return None
-    return session_id, (moved_notice(sessions, spare, why),)
-
-
 def moved_notice(sessions: Sessions, spare: Sessions, why: str) -> Notice:
     text = (
         f"{str(sessions.folder)!r} cannot be written ({why}); the session is kept in {str(spare.folder)!r}, which may "
@@ -159,33 +164,32 @@ def moved_notice(sessions: Sessions, spare: Sessions, why: str) -> Notice:
     return Notice(code="temporary-store", text=text)
 
 
-def _first(look: Callable[[Sessions], str | None], spare: Sessions, sessions: Sessions) -> str | None:
-    try:
-        return look(spare) or look(sessions)
-    except UsageError:
-        return look(sessions)
-
-
 def key_id(project_key: str, key: str) -> str:
     """The id of the session of a key: the same for the same project and key, and nothing else."""
     digest = sha256(f"{project_key}\0{key}".encode("utf-8", "surrogateescape")).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
 
 
-def _wanted_id(sessions: Sessions, wanted: Wanted) -> tuple[str | None, tuple[Problem, ...]]:
-    """The id to go on with, None for a new session; and the newer sessions that cannot be read."""
+def _wanted_id(
+    sessions: Sessions, wanted: Wanted, second: Sessions | None = None
+) -> tuple[str | None, tuple[Problem, ...]]:
+    """The id to go on with, None for a new session; and the newer sessions that cannot be read.
+
+    What the first place does not have is looked for in the second.
+    """
     if wanted.key is not None:
         return key_id(sessions.project_key, wanted.key), ()
-    if wanted.resume is not None:
-        return sessions.find(wanted.resume), ()
-    if wanted.newest:
-        return sessions.newest()
-    if wanted.newest_or_new:
-        try:
-            return sessions.newest()
-        except UsageError:
+    if wanted.resume is None and not wanted.newest and not wanted.newest_or_new:
+        return None, ()
+    try:
+        return (sessions.find(wanted.resume), ()) if wanted.resume is not None else sessions.newest()
+    except UsageError:
+        if second is not None and second.folder.is_dir():
+            with suppress(UsageError):
+                return _wanted_id(second, wanted)
+        if wanted.newest_or_new:
             return None, ()
-    return None, ()
+        raise
 
 
 def _new(sessions: Sessions, *, is_ephemeral: bool) -> Selected:

@@ -7,9 +7,9 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentctl.core.files import keep_private, make_private_dir, replace_file
-from agentctl.state.records import read_log
+from agentctl.core.files import LockHeld, keep_private, lock_file, make_private_dir, read_limited, replace_file
 
+MAX_BYTES = 1_000_000_000
 _PLACES = ("RUNNER_TEMP", "TMPDIR")
 
 
@@ -28,21 +28,50 @@ def why_not_writable(folder: Path) -> str:
     return "" if os.access(folder, os.W_OK | os.X_OK) else "it is not writable"
 
 
-def open_spare(state: Path, folder: Path) -> None:
-    """Makes `folder` below the spare state folder. Raises OSError when that is somebody else's."""
-    make_private_dir(state)
-    found = state.stat(follow_symlinks=False)
+def is_ours(state: Path, *, makes: bool = False) -> bool:
+    """Whether the spare state folder is a private one of this user; with `makes` it is made when it is missing."""
+    try:
+        if makes:
+            make_private_dir(state)
+        found = state.stat(follow_symlinks=False)
+    except OSError:
+        return False
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise OSError(f"{state} belongs to somebody else")
+        return False
     keep_private(state)
-    make_private_dir(folder)
+    return True
 
 
 def adopt(source: Path, target: Path) -> None:
     """Copies the whole records of a journal that can be read only. Raises OSError."""
     if target.exists() or not source.exists():
         return
-    log = read_log(source)
-    with source.open("rb") as file:
-        data = file.read(log.size - log.torn_bytes)
-    replace_file(target, data, mode=0o600)
+    make_private_dir(target.parent)
+    replace_file(target, _whole(source), mode=0o600)
+
+
+def bring_back(source: Path, target: Path) -> bool:
+    """Takes a journal from the spare place home, when it is what stands here and what came after. Raises OSError.
+
+    Only under the lease of the target.
+    """
+    if not source.exists() or not is_ours(source.parents[2]):
+        return False
+    here = _whole(target) if target.exists() else b""
+    there = _whole(source)
+    if len(there) <= len(here) or not there.startswith(here):
+        return False
+    try:
+        lock = lock_file(source.with_suffix(".lock"))
+    except LockHeld:
+        return False
+    replace_file(target, there, mode=0o600)
+    source.unlink()
+    lock.remove()
+    return True
+
+
+def _whole(path: Path) -> bytes:
+    """The complete lines of a log."""
+    whole, newline, _torn = read_limited(path, MAX_BYTES).rpartition(b"\n")
+    return whole + newline
