@@ -1,16 +1,17 @@
 """The append-only log of a session: what happened, on disk before anything acts on it.
 
 One JSON object a line: `{"record": KIND, "time": …, …}`. Kinds: header (format, session, cwd, model, agent, policy; a
-later one says only with what a run went on), turn (n, message), message, usage (usage, cost_usd), state (todos or pin), view
-(start, reasons_from, summary), approval, end (ended, exit_code). One write a record; fsync before calls start, after
-each of their results, and at the end. A torn last line is cut when the journal is opened again; kinds that this
-version does not know are kept and passed over.
+later one says only with what a run went on), turn (n, message), message, usage (usage, cost_usd), state (todos or
+pin), view (what a compaction left on the wire), approval, end (ended, exit_code). One write a record; fsync before
+calls start, after each of their results, and at the end. A torn last line is cut when the journal is opened again;
+kinds that this version does not know are kept and passed over.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from agentctl.core.codec import dumps, message_from_dict, message_to_dict
@@ -200,7 +201,7 @@ def in_place(history: Sequence[Message]) -> tuple[Message, ...]:
     A run that goes on after a kill writes its prompt first and then what became of the interrupted calls.
     """
     roles = [message.role for message in history]
-    if ("user", "tool") not in zip(roles, roles[1:], strict=False):
+    if ("user", "tool") not in pairwise(roles):
         return tuple(history)
     groups: list[list[Message]] = [[]]
     asked: dict[str, int] = {}
