@@ -16,7 +16,7 @@ from agentctl.core.redact import Redactor
 from agentctl.core.text import one_line
 from agentctl.core.types import JsonObject, Message, ToolAnswer
 from agentctl.runner.clock import SystemClock
-from agentctl.runner.document import UNMET, settings_of, show, table, verb
+from agentctl.runner.document import UNMET, is_json, settings_of, show, table, verb
 from agentctl.runner.saving import sessions_of
 from agentctl.sandbox.environment import find_secrets
 from agentctl.state.folder import check_inside, made, state_root
@@ -25,30 +25,14 @@ from agentctl.state.selection import busy, take_lease
 from agentctl.state.sessions import Sessions, new_id
 from agentctl.version import __version__
 
-LISTED = (
-    "id",
-    "created",
-    "updated",
-    "cwd",
-    "model",
-    "agent",
-    "title",
-    "turns",
-    "messages",
-    "usage",
-    "cost_usd",
-    "ended",
-)
-
 
 @verb
 def sessions_list(options: Options) -> int:
     settings = settings_of(options)
     found = sessions_of(settings).listed()
-    document = {
-        "sessions": [{name: row[name] for name in LISTED} for row in found.sessions],
-        "problems": as_dict(found.problems),
-    }
+    document = {"sessions": found.sessions, "problems": as_dict(found.problems)}
+    if is_json(options):
+        return show(options, document, ())
     rows = [
         (row["id"], row["updated"], row["ended"] or "killed", f"{row['turns']} turns", one_line(row["title"]))
         for row in found.sessions
@@ -96,7 +80,11 @@ def sessions_verify(options: Options, session: str | None) -> int:
     from agentctl.state.checks import verify
 
     sessions = sessions_of(settings_of(options))
-    paths = [sessions.path(sessions.find(session, "session"))] if session else [e.path for e in sessions.entries()]
+    paths = (
+        [sessions.path(sessions.find(session, "session"))]
+        if session
+        else [sessions.path(entry.id) for entry in sessions.entries()]
+    )
     found = [verify(path) for path in paths]
     is_whole = all(one.is_whole for one in found)
     document = {

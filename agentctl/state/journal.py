@@ -137,7 +137,7 @@ def load(path: Path) -> SavedSession:
     )
 
 
-def load_facts(path: Path) -> SessionFacts:
+def load_facts(path: str | Path) -> SessionFacts:
     """What lists say of a journal; quicker than `load`. Raises UsageError as it does."""
     tally = Tally()
     for _number, row in read_session_log(path).rows:
@@ -171,7 +171,7 @@ def check_header(path: Path) -> None:
     facts_of(tally, path)
 
 
-def read_session_log(path: Path) -> Log:
+def read_session_log(path: str | Path) -> Log:
     """The lines of a journal. Raises UsageError naming the file."""
     try:
         return read_log(path)
@@ -179,11 +179,11 @@ def read_session_log(path: Path) -> Log:
         raise _cannot_be_read(path, error) from error
 
 
-def _cannot_be_read(path: Path, error: OSError) -> UsageError:
+def _cannot_be_read(path: str | Path, error: OSError) -> UsageError:
     return UsageError(f"the session file {str(path)!r} cannot be read: {error.strerror or error}")
 
 
-def facts_of(tally: Tally, path: Path) -> SessionFacts:
+def facts_of(tally: Tally, path: str | Path) -> SessionFacts:
     """Raises UsageError naming the file; NewerFormat for one of a later version."""
     try:
         return tally.facts()

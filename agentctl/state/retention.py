@@ -44,7 +44,7 @@ def prune(sessions: Sessions, *, keep_days: int, keep_sessions: int, spares: str
             break
         if entry.id == spares:
             continue
-        state = _remove(entry.path)
+        state = _remove(sessions.path(entry.id))
         {"removed": removed, "waiting": waiting, "held": held}[state].append(entry.id)
     _remove_locks(sessions, {entry.id for entry in entries}, now)
     if removed and len(removed) == len(entries):

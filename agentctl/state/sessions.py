@@ -6,11 +6,12 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from agentctl.core.errors import UsageError
-from agentctl.core.record import Record, as_dict
+from agentctl.core.record import Record
 from agentctl.core.types import JsonObject, Problem
-from agentctl.state.index import index_row, is_current, read_index, write_index
+from agentctl.state.index import Row, index_row, listed_facts, read_index, write_index
 from agentctl.state.journal import check_header, load_facts
 
 SUFFIX = ".jsonl"
@@ -36,16 +37,12 @@ def _plain(prefix: str) -> str:
     return "".join(char for char in prefix.lower() if char in "0123456789abcdef-") or "none"
 
 
-class Entry(Record):
-    """One journal as the folder says it."""
+class Entry(NamedTuple):
+    """One journal as the folder says it. Not a Record: a list may have ten thousand."""
 
+    modified_ns: int
     id: str
-    path: Path
-    found: os.stat_result
-
-    @property
-    def modified_ns(self) -> int:
-        return self.found.st_mtime_ns
+    size: int
 
 
 class Listed(Record):
@@ -77,9 +74,9 @@ class Sessions:
                 if file.name.endswith(SUFFIX):
                     with suppress(OSError):  # pruned in between
                         stat = file.stat(follow_symlinks=False)
-                        found.append((stat.st_mtime_ns, file.name[: -len(SUFFIX)], stat))
-        found.sort(key=lambda entry: entry[:2], reverse=True)
-        return [Entry(id=name, path=self.folder / f"{name}{SUFFIX}", found=stat) for _, name, stat in found]
+                        found.append(Entry(stat.st_mtime_ns, file.name[: -len(SUFFIX)], stat.st_size))
+        found.sort(reverse=True)
+        return found
 
     def newest(self) -> tuple[str, tuple[Problem, ...]]:
         """The id of the newest session that can be read, and the newer ones that cannot.
@@ -89,10 +86,10 @@ class Sessions:
         problems: list[Problem] = []
         for entry in self.entries():
             try:
-                check_header(entry.path)
+                check_header(self.path(entry.id))
                 return entry.id, tuple(problems)
             except UsageError as error:
-                problems.append(unreadable(entry.path, error))
+                problems.append(unreadable(self.path(entry.id), error))
         raise UsageError(
             "-c: there is no saved session for this folder", hint="Run once without -c, or check -C and --project."
         )
@@ -115,22 +112,26 @@ class Sessions:
         """Every session and the files that could not be read, by name. Mends the index on the way."""
         entries = self.entries()
         cached = read_index(self.folder)
-        rows: dict[str, JsonObject] = {}
+        rows: list[Row] = []
         problems: list[Problem] = []
         has_changed = len(cached) > len(entries)
         for entry in entries:
             row = cached.get(entry.id)
-            if row is None or not is_current(row, entry.found):
+            if row is None or row[2] != entry.size or row[3] != entry.modified_ns:
                 has_changed = True
                 try:
-                    row = index_row(as_dict(load_facts(entry.path)), entry.found)
+                    row = self._read(entry)
                 except UsageError as error:
-                    problems.append(unreadable(entry.path, error))
+                    problems.append(unreadable(self.path(entry.id), error))
                     continue
-            rows[entry.id] = row
+            rows.append(row)
         if has_changed:
             write_index(self.folder, rows)
-        return Listed(sessions=tuple(rows.values()), problems=tuple(problems))
+        return Listed(sessions=tuple(map(listed_facts, rows)), problems=tuple(problems))
+
+    def _read(self, entry: Entry) -> Row:
+        path = f"{self.folder}/{entry.id}{SUFFIX}"  # as text: there may be ten thousand
+        return index_row(load_facts(path), entry.id, entry.size, entry.modified_ns)
 
 
 def unreadable(path: Path, error: UsageError) -> Problem:

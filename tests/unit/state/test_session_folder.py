@@ -55,8 +55,9 @@ SPOILED: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("torn", lambda data: data[:-40]),
     ("empty", lambda data: b""),
     ("garbage", lambda data: b"\0\xff" * 1000),
-    ("another version", lambda data: data.replace(b'"version":1', b'"version":99')),
-    ("no objects", lambda data: b"1\n[]\n"),
+    ("another version", lambda data: data.replace(b"[2,", b"[99,")),
+    ("no rows", lambda data: b"1\n[]\n"),
+    ("short rows", lambda data: data.replace(b",null", b"")),
     ("lies about what changed since", lambda data: data.replace(b"prompt of", b"lie about")),
 ]
 
