@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentctl.core.errors import UsageError
+from agentctl.core.files import LockHeld, lock_file
 from agentctl.core.record import Record
 from agentctl.core.types import JsonObject, Problem
 from agentctl.state.index import Row, index_row, listed_facts, read_index, write_index
-from agentctl.state.journal import check_header, load_facts
+from agentctl.state.journal import check_header, is_blank, load_facts
 
 SUFFIX = ".jsonl"
 
@@ -89,7 +90,8 @@ class Sessions:
                 check_header(self.path(entry.id))
                 return entry.id, tuple(problems)
             except UsageError as error:
-                problems.append(unreadable(self.path(entry.id), error))
+                if not is_being_begun(self.path(entry.id)):
+                    problems.append(unreadable(self.path(entry.id), error))
         raise UsageError(
             "-c: there is no saved session for this folder", hint="Run once without -c, or check -C and --project."
         )
@@ -122,7 +124,8 @@ class Sessions:
                 try:
                     row = self._read(entry)
                 except UsageError as error:
-                    problems.append(unreadable(self.path(entry.id), error))
+                    if not is_being_begun(self.path(entry.id)):
+                        problems.append(unreadable(self.path(entry.id), error))
                     continue
             rows.append(row)
         if has_changed:
@@ -132,6 +135,19 @@ class Sessions:
     def _read(self, entry: Entry) -> Row:
         path = f"{self.folder}/{entry.id}{SUFFIX}"  # as text: there may be ten thousand
         return index_row(load_facts(path), entry.id, entry.size, entry.modified_ns)
+
+
+def is_being_begun(path: Path) -> bool:
+    """Whether a run holds the session and is about to write its first record."""
+    try:
+        if not is_blank(path):
+            return False
+        lock_file(path.with_suffix(".lock")).release()
+    except LockHeld:
+        return True
+    except (OSError, UsageError):
+        return False
+    return False
 
 
 def unreadable(path: Path, error: UsageError) -> Problem:

@@ -92,6 +92,17 @@ def test_a_journal_that_grew_is_read_again_and_one_that_went_is_gone(tmp_path: P
     assert len((tmp_path / NAME).read_bytes().splitlines()) == 1
 
 
+def test_a_session_that_a_run_is_about_to_begin_is_no_problem(tmp_path: Path) -> None:
+    write_session(tmp_path, "s1")
+    blank = tmp_path / "s2.jsonl"
+    blank.write_bytes(b"")
+    sessions = Sessions(tmp_path)
+    with lock_file(blank.with_suffix(".lock")):
+        assert sessions.listed().problems == sessions.newest()[1] == ()
+    assert [problem.what for problem in sessions.listed().problems] == [str(blank)]
+    assert sessions.newest() == ("s1", sessions.listed().problems)
+
+
 # --- pruning --------------------------------------------------------------------------------------------------------
 
 
