@@ -93,7 +93,7 @@ def test_a_journal_that_grew_is_read_again_and_one_that_went_is_gone(tmp_path: P
 
 
 def test_a_session_that_a_run_is_about_to_begin_is_no_problem(tmp_path: Path) -> None:
-    write_session(tmp_path, "s1")
+    write_session(tmp_path, "s1", days_old=1)
     blank = tmp_path / "s2.jsonl"
     blank.write_bytes(b"")
     sessions = Sessions(tmp_path)
