@@ -1,0 +1,276 @@
+"""Files inside the workspace that decide what runs: their state before a command, and what it did to them undone.
+
+Level 2 cannot take a file out of a folder that commands may write to, and level 3 cannot make one read-only that is
+not there yet. So the files are remembered before each command and compared after it, when nothing of it is alive.
+Contents are read again only when the kernel's own record of the file (inode, size, times of change) says something
+else than before; a change in the same instant as the last look is found by its digest.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agentctl.core.files import replace_file
+from agentctl.core.record import Record
+
+GUARDED_FILES = (
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".agentctl/policy.toml",
+    ".agentctl/config.toml",
+)
+GUARDED_FOLDERS = (".git/hooks", ".agentctl/plugins")
+"""With everything below them."""
+HELD_FOLDERS = (".git", ".agentctl")
+"""Have to stay the folders that they are: in their place another could bring rules of its own."""
+
+MAX_FILES = 4000
+MAX_BYTES = 32_000_000
+"""Of what is kept to be put back. What is above is compared, and a change is named but not undone."""
+_RECENT_NS = 200_000_000
+"""A file that changed less than this before it was looked at may change again without another time."""
+
+
+class _Seen(Record):
+    """One path: what the kernel says of it, and its content where it has one. `kind` is file, link, folder or other."""
+
+    kind: str
+    mark: tuple[int, ...]
+    mode: int
+    data: bytes | None
+    digest: bytes
+    is_settled: bool
+    """False when a change in the same instant could have the same mark."""
+
+
+class Guarded:
+    """The guarded files of the roots of a run. Use from one thread; `before` and `after` stand around commands."""
+
+    def __init__(self, roots: Sequence[Path], *, files: Iterable[Path] = (), folders: Iterable[Path] = ()) -> None:
+        """`files` and `folders` are further ones, absolute, such as the installation of agentctl. What lies in no root
+        is left to the other walls."""
+        self._roots = tuple(roots)
+        inside = [path for path in (*files, *folders) if self._is_inside(path)]
+        self._held = [root / name for root in roots for name in HELD_FOLDERS]
+        self._files = [root / name for root in roots for name in GUARDED_FILES]
+        self._files += [path for path in files if path in inside]
+        self._folders = [root / name for root in roots for name in GUARDED_FOLDERS]
+        self._folders += [path for path in folders if path in inside]
+        self._known: dict[Path, _Seen] = {}
+        self._running = 0
+
+    def present(self) -> tuple[list[Path], list[Path]]:
+        """(folders to hold in their place, files and folders to make read-only) as they are now, without symlinks."""
+        held = [path for path in self._held if path.is_dir() and not path.is_symlink()]
+        fixed = [path for path in self._held if path.is_file() and not path.is_symlink()]
+        fixed += [path for path in (*self._files, *self._folders) if path.exists() and not path.is_symlink()]
+        return held, [path for path in fixed if path.resolve() == path]
+
+    def before(self) -> None:
+        """Remembers. With commands running already, what was before the first of them counts."""
+        if not self._running:
+            self._known = self._look(self._known)
+        self._running += 1
+
+    def after(self) -> list[str]:
+        """Undoes what commands did. Returns a line for each path, for people and for the model.
+
+        A repository where there was none is the command's own: `git init` is ordinary work.
+        """
+        self._running -= 1
+        lines = self._put_back_folders()
+        now = self._look(self._known)
+        is_new = [folder for folder in self._held if folder not in self._known and folder.name == ".git"]
+        for path in sorted({*self._known, *now}):
+            old, new = self._known.get(path), now.get(path)
+            if _is_same(old, new) or any(folder in (path, *path.parents) for folder in is_new):
+                continue
+            if old is None and new is not None and new.kind == "folder" and path in self._held:
+                continue  # kept outputs of this run may have made it
+            lines.append(self._undo(path, old, new))
+        return lines
+
+    def _is_inside(self, path: Path) -> bool:
+        return any(path.is_relative_to(root) for root in self._roots)
+
+    # --- looking ------------------------------------------------------------------------------------------------
+
+    def _look(self, known: dict[Path, _Seen]) -> dict[Path, _Seen]:
+        found: dict[Path, _Seen] = {}
+        room = MAX_BYTES
+        for path in self._paths():
+            seen = _see(path, known.get(path), room)
+            if seen is not None:
+                found[path] = seen
+                room -= len(seen.data or b"")
+            if len(found) >= MAX_FILES:
+                break
+        return found
+
+    def _paths(self) -> Iterable[Path]:
+        yield from self._held
+        yield from self._files
+        for folder in self._folders:
+            yield from _everything(folder)
+
+    # --- undoing ------------------------------------------------------------------------------------------------
+
+    def _put_back_folders(self) -> list[str]:
+        """A held folder that was moved away comes back to its place, and what stands there instead goes."""
+        lines = []
+        for folder in self._held:
+            old = self._known.get(folder)
+            if old is None or old.kind != "folder" or _identity(folder) == old.mark[:2]:
+                continue
+            original = next((path for path in _neighbours(folder) if _identity(path) == old.mark[:2]), None)
+            if original is None:
+                continue
+            with suppress(OSError):
+                if os.path.lexists(folder):
+                    folder.rename(folder.with_name(f"{folder.name}.of-a-command-{os.urandom(3).hex()}"))
+                original.rename(folder)
+                lines.append(f"{self._shown(folder)} was moved by the command; it was put back")
+        return lines
+
+    def _undo(self, path: Path, old: _Seen | None, new: _Seen | None) -> str:
+        what = "made" if old is None else "deleted" if new is None else "changed"
+        try:
+            self._check_parents(path)
+            if old is None:
+                _remove(path)
+                return f"{self._shown(path)} was made by the command; it was removed"
+            if not _restore(path, old, new):
+                return f"{self._shown(path)} was {what} by the command; it could not be put back"
+        except OSError as error:
+            return f"{self._shown(path)} was {what} by the command; undoing failed: {error.strerror or error}"
+        return f"{self._shown(path)} was {what} by the command; it was put back"
+
+    def _check_parents(self, path: Path) -> None:
+        """Makes missing folders again; what leads elsewhere is removed first, so that nothing is written there."""
+        root = next(root for root in self._roots if path.is_relative_to(root))
+        step = root
+        for name in path.relative_to(root).parts[:-1]:
+            step /= name
+            if step.is_symlink() or (os.path.lexists(step) and not step.is_dir()):
+                step.unlink()
+            if not step.exists():
+                step.mkdir(mode=0o755)
+
+    def _shown(self, path: Path) -> str:
+        root = next(root for root in self._roots if path.is_relative_to(root))
+        return str(path.relative_to(root)) if root == self._roots[0] else str(path)
+
+
+def _see(path: Path, known: _Seen | None, room: int) -> _Seen | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    mark = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    if stat.S_ISDIR(found.st_mode):
+        # Its times change with every file that is made in it, which is no matter of ours.
+        return _Seen(
+            kind="folder", mark=mark[:3], mode=stat.S_IMODE(found.st_mode), data=None, digest=b"", is_settled=True
+        )
+    if known is not None and known.mark == mark and known.is_settled:
+        return known
+    kind = "link" if stat.S_ISLNK(found.st_mode) else "file" if stat.S_ISREG(found.st_mode) else "other"
+    data, digest = _content(path, kind, found.st_size, room)
+    return _Seen(
+        kind=kind,
+        mark=mark,
+        mode=stat.S_IMODE(found.st_mode),
+        data=data,
+        digest=digest,
+        is_settled=time.time_ns() - found.st_ctime_ns > _RECENT_NS,
+    )
+
+
+def _content(path: Path, kind: str, size: int, room: int) -> tuple[bytes | None, bytes]:
+    from hashlib import sha256
+
+    try:
+        if kind == "link":
+            data = os.fsencode(os.readlink(path))  # noqa: PTH115  # bytes are wanted
+        elif kind == "file" and size <= room:
+            data = path.read_bytes()
+        elif kind == "file":
+            with path.open("rb") as file:
+                digest = sha256()
+                while block := file.read(1 << 20):
+                    digest.update(block)
+            return None, digest.digest()
+        else:
+            return None, b""
+    except OSError as error:
+        return None, str(error.errno).encode()
+    return data, sha256(data).digest()
+
+
+def _is_same(old: _Seen | None, new: _Seen | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    if old.kind == "folder" == new.kind:
+        return True
+    return (old.kind, old.mode, old.digest) == (new.kind, new.mode, new.digest)
+
+
+def _restore(path: Path, old: _Seen, new: _Seen | None) -> bool:
+    """Whether the old content was there to be put back."""
+    if old.kind == "folder":
+        if new is not None:
+            _remove(path)
+        path.mkdir(mode=old.mode)
+        return True
+    if old.data is None:
+        return False
+    if new is not None and (new.kind != "file" or old.kind == "link"):
+        _remove(path)
+    if old.kind == "link":
+        path.symlink_to(os.fsdecode(old.data))
+    else:
+        replace_file(path, old.data, mode=old.mode, syncs=False)
+    return True
+
+
+def _remove(path: Path) -> None:
+    """A file, a link, or a folder with everything in it; follows no symlink."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for inner in path.iterdir():
+        _remove(inner)
+    path.rmdir()
+
+
+def _everything(folder: Path) -> Iterable[Path]:
+    yield folder
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208  # names, not paths
+    except OSError:
+        return
+    for name in names:
+        yield from _everything(folder / name)
+
+
+def _neighbours(folder: Path) -> list[Path]:
+    try:
+        return list(folder.parent.iterdir())
+    except OSError:
+        return []
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.lstat()
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino)
