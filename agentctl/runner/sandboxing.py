@@ -11,7 +11,7 @@ from agentctl.config.settings import BUILT_IN, Settings
 from agentctl.core.errors import UsageError
 from agentctl.core.events import SandboxUsed
 from agentctl.core.record import Record, as_dict
-from agentctl.core.types import Problem
+from agentctl.core.types import JsonObject, Problem
 from agentctl.sandbox.bubblewrap import find_bwrap
 from agentctl.sandbox.environment import child_environment
 from agentctl.sandbox.levels import report
@@ -61,6 +61,31 @@ async def make_sandbox(settings: Settings, env: Mapping[str, str], hardening: Se
         used = SandboxUsed(wanted=settings.sandbox, **as_dict(chosen))
     _check_required(settings.sandbox, used)
     return Sandbox(runner=runner, used=used, problems=(*_below(settings, used, env), *_unheld(settings, used.network)))
+
+
+async def examine_levels(settings: Settings, env: Mapping[str, str], first: JsonObject) -> JsonObject:
+    """`{wanted, level, network, missing[], fix, levels[{level, holds, missing[], fix}]}` for doctor: every level is
+    attacked now. `first` is level 1, as levels.report gives it."""
+    commands = child_environment(env, settings.pass_env)
+    trial = _trial(settings, commands)
+    rows = [{"level": 1, "holds": first["level"] >= 1, "missing": list(first["missing"]), "fix": ""}]
+    best = None if settings.sandbox == "off" else await trial.best()
+    for level in (2, 3):
+        gaps = await trial.holds(level)
+        holds = gaps is not None
+        rows.append(
+            {
+                "level": level,
+                "holds": holds,
+                "missing": list(trial.faults.get(level, ()) if gaps is None else gaps),
+                "fix": "" if holds else trial.fixes.get(level, ""),
+            }
+        )
+    if best is None:
+        used = {**first, "missing": [*first["missing"], *trial.why()], "fix": trial.fix()}
+    else:
+        used = {"wanted": settings.sandbox, **as_dict(best)}
+    return {**used, "missing": list(used["missing"]), "levels": rows}
 
 
 def _memory(settings: Settings, commands: Mapping[str, str]) -> Remembered:

@@ -56,21 +56,22 @@ def file_words(
     """The file system. `private` are TMPDIR, which stands for /tmp as well, and the other private folders; `hidden`
     are folders of agentctl itself that commands need not see."""
     words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for folder in TEMPORARY_FOLDERS:
-        if Path(folder).is_dir() and not Path(folder).is_symlink():
-            words += ["--bind", str(private[0]), folder]
-    for folder in EMPTY_FOLDERS:
-        if Path(folder).is_dir() and not Path(folder).is_symlink():
-            words += ["--tmpfs", folder]
+    for folder in filter(covers, TEMPORARY_FOLDERS):
+        words += ["--bind", str(private[0]), folder]
+    for folder in filter(covers, EMPTY_FOLDERS):
+        words += ["--tmpfs", folder]
     for shown in _shown_again(env, network):
         words += ["--ro-bind", shown, shown]
     for path in _hidden(env, hidden, roots):
         words += ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", "/dev/null", str(path)]
-    for socket in _sockets(roots):
-        words += ["--ro-bind", "/dev/null", socket]
     for root in (*roots, *private):
         words += ["--bind", str(root), str(root)]
     return words
+
+
+def covers(folder: str) -> bool:
+    """Whether it is a folder of this machine and not a name for another one."""
+    return Path(folder).is_dir() and not Path(folder).is_symlink()
 
 
 def protect_words(folders: Sequence[Path], read_only: Sequence[Path]) -> list[str]:
@@ -81,6 +82,11 @@ def protect_words(folders: Sequence[Path], read_only: Sequence[Path]) -> list[st
     for path in read_only:
         words += ["--ro-bind", str(path), str(path)]
     return words
+
+
+def cover_words(paths: Sequence[str]) -> list[str]:
+    """Puts an empty file over each; bubblewrap fails for one that is gone by then."""
+    return [word for path in paths for word in ("--ro-bind", "/dev/null", path)]
 
 
 def _shown_again(env: Mapping[str, str], network: str) -> list[str]:
@@ -104,8 +110,8 @@ def _hidden(env: Mapping[str, str], own: Sequence[Path], roots: Sequence[Path]) 
     return [path for path in real if not any(root.is_relative_to(path) for root in roots)]
 
 
-def _sockets(roots: Sequence[Path]) -> list[str]:
-    """Sockets of other programs that would be left in sight."""
+def sockets(roots: Sequence[Path]) -> list[str]:
+    """Sockets of other programs that would be left in sight at this moment."""
     try:
         rows = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
     except OSError:

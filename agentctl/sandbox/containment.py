@@ -16,7 +16,7 @@ from agentctl.core.record import Record
 from agentctl.sandbox import bubblewrap, landlock, seccomp
 from agentctl.sandbox.guarded import Guarded
 from agentctl.sandbox.hints import Ends, hints
-from agentctl.sandbox.private import PrivateFolder, choose_base
+from agentctl.sandbox.private import TEMPORARY, PrivateFolder, choose_base
 
 KEPT_CAPABILITIES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 10)
 """What commands of root keep at level 2: ownership and modes of files (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER,
@@ -80,6 +80,10 @@ class Containment(Protocol):
         """The argv that is started in place of `argv`, whose program stands at `program` (absolute)."""
         ...
 
+    def is_outdated(self, message: str) -> bool:
+        """Whether the command did not start because something went that the last `words` had named."""
+        ...
+
     def before(self) -> None: ...
 
     def after(self, ends: Ends, *, has_failed: bool) -> tuple[str, ...]:
@@ -108,11 +112,20 @@ class _Contained:
         except OSError as error:
             raise Unavailable(f"files: {base} cannot be written ({error.strerror})", "Set TMPDIR.") from None
         self._guarded = Guarded(places.roots, files=places.own_files, folders=places.own_folders)
-        self.env = self.private.environment(env, named=named, is_network_on=network == "on")
+        given = self.private.environment(env, is_network_on=network == "on")
+        given.update(dict.fromkeys(TEMPORARY, self._temporary()))
+        self.env = {name: value for name, value in given.items() if name not in named}
         self.whole_env = {**env, **self.env}
+
+    def _temporary(self) -> str:
+        """TMPDIR of commands."""
+        return str(self.private.tmp)
 
     def words(self, program: str, argv: tuple[str, ...], cwd: str) -> tuple[str, ...]:
         return argv
+
+    def is_outdated(self, message: str) -> bool:
+        return False
 
     def before(self) -> None:
         self._guarded.before()
@@ -174,6 +187,7 @@ class NamespaceContainment(_Contained):
         self.plan = encode_plan(filter_program=seccomp.build_filter(machine, allowed), is_filter_handed_on=True)
         self.gaps: tuple[str, ...] = ()
         self._outer = bubblewrap.outer_words(bwrap, network)
+        self._sockets: list[str] = []
         self._files = bubblewrap.file_words(
             roots=places.roots,
             private=self.private.writable,
@@ -186,7 +200,16 @@ class NamespaceContainment(_Contained):
         held, fixed = self._guarded.present()
         fixed = [path for path in fixed if not any(path.is_relative_to(other) and path != other for other in fixed)]
         protected = bubblewrap.protect_words(held, fixed)
-        return (*self._outer, *self._files, *protected, "--chdir", cwd, "--", program, *argv[1:])
+        self._sockets = bubblewrap.sockets(self.places.roots)
+        covered = bubblewrap.cover_words(self._sockets)
+        return (*self._outer, *self._files, *covered, *protected, "--chdir", cwd, "--", program, *argv[1:])
+
+    def _temporary(self) -> str:
+        """Short, because the path of a socket may have 107 bytes."""
+        return "/tmp" if bubblewrap.covers("/tmp") else super()._temporary()
+
+    def is_outdated(self, message: str) -> bool:
+        return any(f" {path}: " in message for path in self._sockets)
 
 
 def _machine() -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,17 +64,14 @@ class PrivateFolder:
         """A folder that does not exist and that no command may make."""
         return self.path / "outside"
 
-    def environment(
-        self, env: Mapping[str, str], *, named: Collection[str] = (), is_network_on: bool
-    ) -> dict[str, str]:
-        """What commands get on top of `env`; a variable that the user `named` stays as it is."""
-        given = {
+    def environment(self, env: Mapping[str, str], *, is_network_on: bool) -> dict[str, str]:
+        """What commands get on top of `env`."""
+        self._share_cargo(env, is_network_on=is_network_on)
+        return {
             **dict.fromkeys(TEMPORARY, str(self.tmp)),
             **{name: str(self.cache / folder) for name, folder in CACHES.items()},
             "XDG_RUNTIME_DIR": str(self.run),
         }
-        self._share_cargo(env, is_network_on=is_network_on)
-        return {name: value for name, value in given.items() if name not in named}
 
     def _share_cargo(self, env: Mapping[str, str], *, is_network_on: bool) -> None:
         """CARGO_HOME holds settings too, and without a network what was downloaded before is all there is."""

@@ -35,6 +35,33 @@ LAUNCHES = 3
 """A watcher that an earlier command has killed may take a launch with it while it dies."""
 
 
+WRAPS = 5
+COMPLAINT = b"bwrap: "
+"""How bubblewrap begins to say why it does not start a command."""
+
+
+class _Opening:
+    """The first words on stderr, held back while they may be all there is and the wrapper's own."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._is_over = False
+        self.held = b""
+
+    def feed(self, stream: str, chunk: bytes) -> None:
+        if not self._is_over and not self.held and stream == "stderr" and chunk.startswith(COMPLAINT):
+            self.held = chunk
+            return
+        self._is_over = True
+        self.let_go()
+        self._sink(stream, chunk)
+
+    def let_go(self) -> None:
+        if self.held:
+            self._sink("stderr", self.held)
+            self.held = b""
+
+
 class NotContained(OSError):
     """A wall of the sandbox did not stand, so the command did not run."""
 
@@ -91,22 +118,34 @@ class ProcessRunner:
             ends.feed(chunk)
             sink(stream, chunk)
 
-        inside = self._inside(self._containment, command)
         self._containment.before()
         has_failed = True
         try:
-            end = await self._run(watcher, inside, tee)
+            end = await self._run_inside(watcher, self._containment, command, tee)
             has_failed = end.exit_code != 0
         except NotContained:
             self._distrust()
             raise
         finally:
             notes = self._containment.after(ends, has_failed=has_failed)
-        if end.exit_code == 1 and inside is not command and ends.head.startswith(b"bwrap: "):
-            self._distrust()
-            first = ends.head.split(b"\n", 1)[0].decode(errors="replace")
-            raise NotContained(errno.EPERM, f"the command was not run: the sandbox could not be put up ({first})")
         return end.replace(notes=notes)
+
+    async def _run_inside(
+        self, watcher: Watcher, containment: Containment, command: CommandLine, sink: Sink
+    ) -> CommandEnd:
+        """Once, or again when the wrapper stumbled over something that had just gone: then nothing has run yet."""
+        complaint = ""
+        for _ in range(WRAPS):
+            opening = _Opening(sink)
+            inside = self._inside(containment, command)
+            end = await self._run(watcher, inside, sink if inside is command else opening.feed)
+            if end.exit_code != 1 or not opening.held:
+                opening.let_go()
+                return end
+            complaint = opening.held.decode(errors="replace").strip()
+            if not containment.is_outdated(complaint):
+                break
+        raise NotContained(errno.EPERM, f"the command was not run: the sandbox could not be put up ({complaint})")
 
     def _inside(self, containment: Containment, command: CommandLine) -> CommandLine:
         path = {**self._env, **command.env}.get("PATH", DEFAULT_PATH)
