@@ -93,6 +93,8 @@ class Guarded:
                 continue
             if old is None and new is not None and new.kind == "folder" and path in self._held:
                 continue  # kept outputs of this run may have made it
+            if old is None and not os.path.lexists(path):
+                continue  # went with the folder that it was in
             lines.append(self._undo(path, old, new))
         return lines
 
