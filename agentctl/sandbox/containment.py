@@ -209,7 +209,7 @@ class NamespaceContainment(_Contained):
         return "/tmp" if bubblewrap.covers("/tmp") else super()._temporary()
 
     def is_outdated(self, message: str) -> bool:
-        return any(f" {path}: " in message for path in self._sockets)
+        return any(f"{path}{end}" in message for path in self._sockets for end in (": ", '"'))
 
 
 def _machine() -> str:

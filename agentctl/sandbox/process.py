@@ -36,6 +36,7 @@ LAUNCHES = 3
 
 
 WRAPS = 5
+MAX_COMPLAINT = 4096
 COMPLAINT = b"bwrap: "
 """How bubblewrap begins to say why it does not start a command."""
 
@@ -49,17 +50,27 @@ class _Opening:
         self.held = b""
 
     def feed(self, stream: str, chunk: bytes) -> None:
-        if not self._is_over and not self.held and stream == "stderr" and chunk.startswith(COMPLAINT):
-            self.held = chunk
+        if not self._is_over and stream == "stderr" and _may_complain(self.held + chunk):
+            self.held += chunk
             return
         self._is_over = True
         self.let_go()
         self._sink(stream, chunk)
 
+    @property
+    def complaint(self) -> str:
+        """What the wrapper said, if nothing else was said."""
+        return self.held.decode(errors="replace").strip() if self.held.startswith(COMPLAINT) else ""
+
     def let_go(self) -> None:
         if self.held:
             self._sink("stderr", self.held)
             self.held = b""
+
+
+def _may_complain(words: bytes) -> bool:
+    """Whether these may be the first bytes of a complaint; they come in small pieces."""
+    return words.startswith(COMPLAINT[: len(words)]) and len(words) < MAX_COMPLAINT
 
 
 class NotContained(OSError):
@@ -139,10 +150,10 @@ class ProcessRunner:
             opening = _Opening(sink)
             inside = self._inside(containment, command)
             end = await self._run(watcher, inside, sink if inside is command else opening.feed)
-            if end.exit_code != 1 or not opening.held:
+            complaint = opening.complaint
+            if end.exit_code != 1 or not complaint:
                 opening.let_go()
                 return end
-            complaint = opening.held.decode(errors="replace").strip()
             if not containment.is_outdated(complaint):
                 break
         raise NotContained(errno.EPERM, f"the command was not run: the sandbox could not be put up ({complaint})")

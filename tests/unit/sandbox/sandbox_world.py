@@ -111,16 +111,17 @@ def path_with_bwrap() -> str:
 class Target:
     """What attacks aim at outside the sandbox: ports, sockets, and a process with a secret. Counts who comes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, has_sockets: bool = True) -> None:
         self.hits = 0
         self._ends: list[socket.socket] = []
         self.port = self._listen(socket.AF_INET, ("127.0.0.1", 0))
         self.port6 = self._listen(socket.AF_INET6, ("::1", 0))
         self.udp = self._listen(socket.AF_INET, ("127.0.0.1", 0), socket.SOCK_DGRAM)
         self.socket = str(folder / "docker.sock")
-        self._listen(socket.AF_UNIX, self.socket)
         self.log = str(folder / "log.sock")
-        self._listen(socket.AF_UNIX, self.log, socket.SOCK_DGRAM)
+        if has_sockets:
+            self._listen(socket.AF_UNIX, self.socket)
+            self._listen(socket.AF_UNIX, self.log, socket.SOCK_DGRAM)
         self.abstract = f"agentctl-test-{os.getpid()}-{id(self)}"
         self._listen(socket.AF_UNIX, f"\0{self.abstract}")
         # With the capabilities that commands have, or those would be what protects it from commands of root.

@@ -120,8 +120,9 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture
-def target(world: World) -> Iterator[Target]:
-    aim = Target(world.folder)
+def target(world: World, request: pytest.FixtureRequest) -> Iterator[Target]:
+    attack = request.node.callspec.params["attack"]
+    aim = Target(world.folder, has_sockets=attack in NETWORK)
     yield aim
     aim.close()
 
