@@ -148,7 +148,10 @@ def _is_refused(path: bytes) -> bool:
         os.mkdir(path)  # noqa: PTH102  # pathlib would cost the start of the watcher 4 ms
     except OSError as error:
         return error.errno == errno.EACCES
-    os.rmdir(path)  # noqa: PTH106
+    try:  # noqa: SIM105  # contextlib would cost the start of the watcher
+        os.rmdir(path)  # noqa: PTH106
+    except OSError:
+        pass
     return False
 
 

@@ -39,8 +39,17 @@ CONTAINER = "Run agentctl in a container or as a user of its own when prompt or 
 class Trial:
     """One look at what this machine can do. `faults` are, by level, the lines that keep it from that level."""
 
-    def __init__(self, places: Places, env: Mapping[str, str], network: str, named: Collection[str] = ()) -> None:
-        """`env` is the environment of commands, `named` the variables that the user handed on by name."""
+    def __init__(
+        self,
+        places: Places,
+        env: Mapping[str, str],
+        network: str,
+        named: Collection[str] = (),
+        levels: Mapping[int, Callable[..., Containment]] = LEVELS,
+    ) -> None:
+        """`env` is the environment of commands, `named` the variables that the user handed on by name. `levels` are
+        tried in their order."""
+        self._levels = levels
         self._places = places
         self._env = env
         self._network = network
@@ -53,11 +62,11 @@ class Trial:
 
     def make(self, level: int) -> Containment:
         """Raises Unavailable."""
-        return LEVELS[level](self._places, self._env, self._network, self._named)
+        return self._levels[level](self._places, self._env, self._network, self._named)
 
-    async def best(self, levels: Collection[int] = tuple(LEVELS)) -> Chosen | None:
-        """The first of `levels` that holds, with what it does not hold; None when none does."""
-        for level in levels:
+    async def best(self) -> Chosen | None:
+        """The first level that holds, with what it does not hold; None when none does."""
+        for level in self._levels:
             gaps = await self.holds(level)
             if gaps is not None:
                 above = tuple(line for other, lines in self.faults.items() if other > level for line in lines)

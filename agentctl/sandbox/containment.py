@@ -69,6 +69,11 @@ class Containment(Protocol):
         ...
 
     @property
+    def landlock(self) -> int:
+        """The version that the file walls are built with; HIGHEST where they are of another kind."""
+        ...
+
+    @property
     def plan(self) -> bytes:
         """For core.spawn.Watcher."""
         ...
@@ -143,9 +148,17 @@ class KernelContainment(_Contained):
 
     level = LANDLOCK_LEVEL
 
-    def __init__(self, places: Places, env: Mapping[str, str], network: str, named: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        places: Places,
+        env: Mapping[str, str],
+        network: str,
+        named: Collection[str] = (),
+        at_most: int = landlock.HIGHEST,
+    ) -> None:
+        """`at_most` is the highest Landlock version that is used."""
         machine = _machine()
-        version = landlock_version()
+        version = min(landlock_version(), at_most)
         if version < 1:
             raise Unavailable(
                 "files: this kernel has no Landlock, or a container forbids it",
@@ -154,6 +167,7 @@ class KernelContainment(_Contained):
             )
         # Addresses cannot be told apart, so the host's loopback would be open as well.
         super().__init__(places, env, "on" if network == "on" else "off", named)
+        self.landlock = version
         is_on = self.network == "on"
         rights = landlock.rights_of(version, is_network_on=is_on)
         writable = [str(path) for path in (*places.roots, *self.private.writable)]
@@ -186,6 +200,7 @@ class NamespaceContainment(_Contained):
         allowed = seccomp.families(network, has_unix=network != "on")
         self.plan = encode_plan(filter_program=seccomp.build_filter(machine, allowed), is_filter_handed_on=True)
         self.gaps: tuple[str, ...] = ()
+        self.landlock = landlock.HIGHEST
         self._outer = bubblewrap.outer_words(bwrap, network)
         self._sockets: list[str] = []
         self._files = bubblewrap.file_words(

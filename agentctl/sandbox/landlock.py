@@ -40,6 +40,9 @@ _DEVICES = MAKE_CHAR | MAKE_BLOCK
 _ON_FILES = WRITE_FILE | TRUNCATE | IOCTL_DEV
 """Rights that a rule on something else than a folder may give."""
 
+HIGHEST = 1000
+"""Above every version that there will be."""
+
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 SHARED_MEMORY = "/dev/shm"
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentctl.core.confine import landlock_version
 from agentctl.core.files import create_file, write_all
 from agentctl.core.ports import CommandRunner
 from agentctl.core.prctl import FORBIDDEN_CAPABILITIES
@@ -18,7 +17,7 @@ from agentctl.sandbox.containment import LANDLOCK_LEVEL, Containment, Places
 TIMEOUT_S = 10.0
 
 _PROGRAM = r"""
-import _socket, os, sys
+import _socket, errno, os, sys
 parent, outside, network_space, workspace = sys.argv[1:5]
 tmp = os.environ["TMPDIR"]
 
@@ -41,9 +40,18 @@ def environ():
 def work():
     write(f"{tmp}/probe")
     os.mkdir(f"{tmp}/probe-folder")
-    os.rename(f"{tmp}/probe", f"{tmp}/probe-folder/probe")
+    try:
+        os.rename(f"{tmp}/probe", f"{tmp}/probe-folder/probe")
+    except OSError as error:
+        if error.errno != errno.EXDEV:  # the first Landlock keeps files in their folders
+            raise
     if not os.access(workspace, os.W_OK):
-        raise OSError(1, "the workspace is not writable")
+        raise OSError(errno.EACCES, "the workspace is not writable")
+    try:
+        os.close(os.open(workspace, os.O_TMPFILE | os.O_RDWR))
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR):  # file systems without files that have no name
+            raise
 
 with open(f"{tmp}/mine", "w") as file:
     file.write("mine")
@@ -54,7 +62,7 @@ attack("rename", lambda: os.rename(f"{tmp}/mine", f"{outside}/moved"))
 attack("make", lambda: os.mkdir(f"{outside}/folder"))
 attack("write", lambda: write(f"{outside}/victim"))
 attack("truncate", lambda: os.truncate(f"{outside}/victim", 0))
-attack("remove", lambda: write(f"{outside}/gone") or os.unlink(f"{outside}/victim"))
+attack("remove", lambda: os.unlink(f"{outside}/victim"))
 attack("signal", lambda: os.kill(int(parent), 0))
 attack("environ", environ)
 for name in ("AF_INET", "AF_INET6", "AF_UNIX"):
@@ -67,11 +75,11 @@ with open("/proc/self/status") as status:
         name, _, value = line.partition(":")
         if name in ("NoNewPrivs", "Seccomp", "CapEff"):
             print(name, value.strip())
-os.unlink(f"{tmp}/probe-folder/probe")
-os.rmdir(f"{tmp}/probe-folder")
-for name in ("mine", "linked"):
+for name in ("probe-folder/probe", "probe", "mine", "linked"):
     if os.path.exists(f"{tmp}/{name}"):
         os.unlink(f"{tmp}/{name}")
+if os.path.exists(f"{tmp}/probe-folder"):
+    os.rmdir(f"{tmp}/probe-folder")
 print("root", "read-only" if os.statvfs("/").f_flag & os.ST_RDONLY else "writable")
 with open("/proc/self/limits") as limits:
     print("core", *(line.split()[4] for line in limits if line.startswith("Max core file size")))
@@ -125,14 +133,13 @@ async def attack(runner: CommandRunner, containment: Containment, places: Places
         last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no answer"]
         return [f"sandbox: the test command did not run: {last[0]}"]
     said = dict(row.split(" ", 1) for row in output.decode(errors="replace").splitlines() if " " in row)
-    version = landlock_version() if containment.level == LANDLOCK_LEVEL else 99
     left = _left_behind(victim)
     faults = [
         f"{row.layer}: {row.what}"
         for row in EFFECTS
-        if row.level <= containment.level and row.version <= version and row.name in left
+        if row.level <= containment.level and row.version <= containment.landlock and row.name in left
     ]
-    return [*faults, *(text for text, is_so in _facts(said, containment, version).items() if is_so)]
+    return [*faults, *(text for text, is_so in _facts(said, containment).items() if is_so)]
 
 
 def _left_behind(victim: Path) -> set[str]:
@@ -151,7 +158,7 @@ def _left_behind(victim: Path) -> set[str]:
     return {*left, *(name for name, is_so in facts.items() if is_so)}
 
 
-def _facts(said: Mapping[str, str], containment: Containment, version: int) -> dict[str, bool]:
+def _facts(said: Mapping[str, str], containment: Containment) -> dict[str, bool]:
     held = int(said.get("CapEff", "-1"), 16)
     reach = [name for name, number in FORBIDDEN_CAPABILITIES.items() if held >> number & 1]
     is_open = said.get("AF_INET") == "done" or said.get("AF_INET6") == "done"
@@ -160,7 +167,7 @@ def _facts(said: Mapping[str, str], containment: Containment, version: int) -> d
     return {
         f"work: commands cannot write to the workspace or TMPDIR ({said.get('work')})": said.get("work") != "done",
         "files: the root is not read-only": containment.level > LANDLOCK_LEVEL and said.get("root") != "read-only",
-        "signals: a command signals agentctl": version >= 6 and said.get("signal") == "done",
+        "signals: a command signals agentctl": containment.landlock >= 6 and said.get("signal") == "done",
         "environ: a command reads the environment of agentctl": said.get("environ") == "done",
         "network: a command opens sockets": network == "off" and is_open,
         "network: a command shares the network of this machine": network == "loopback" and shares,
