@@ -27,7 +27,7 @@ _USER_NAMESPACES = (
 _MENDS: tuple[tuple[str, str], ...] = (
     ("setting up uid map: Permission denied", _APPARMOR),
     ("Failed RTM_NEWADDR", _APPARMOR),
-    ("No permissions to create", _USER_NAMESPACES),
+    ("No permissions to creat", _USER_NAMESPACES),
     ("Creating new namespace failed", _USER_NAMESPACES),
     ("No space left on device", _USER_NAMESPACES),
     ("Can't mount proc", "A container that masks /proc keeps bubblewrap from mounting its own; level 2 works there."),

@@ -162,8 +162,8 @@ class KernelContainment(_Contained):
         if version < 1:
             raise Unavailable(
                 "files: this kernel has no Landlock, or a container forbids it",
-                "Use Linux 5.13 or newer with landlock in the kernel's `lsm=` list, and a container runtime that "
-                "allows its system calls.",
+                "Use Linux 5.13 or newer with Landlock switched on (`landlock` in the kernel's `lsm=` list), and a "
+                "container runtime that allows its system calls.",
             )
         # Addresses cannot be told apart, so the host's loopback would be open as well.
         super().__init__(places, env, "on" if network == "on" else "off", named)

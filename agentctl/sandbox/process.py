@@ -109,7 +109,11 @@ class ProcessRunner:
     def _ready(self) -> Watcher:
         if self._watcher is None:
             if self._make_containment is not None:
-                self._containment = self._make_containment()
+                try:
+                    self._containment = self._make_containment()
+                except OSError:
+                    self._distrust()
+                    raise
                 self._env.update(self._containment.env)
             self._watcher = Watcher(self._containment.plan if self._containment else b"")
         return self._watcher
