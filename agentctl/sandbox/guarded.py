@@ -30,6 +30,8 @@ GUARDED_FOLDERS = (".git/hooks", ".agentctl/plugins")
 HELD_FOLDERS = (".git", ".agentctl")
 """Have to stay the folders that they are: in their place another could bring rules of its own."""
 
+COMPILED = "__pycache__"
+
 MAX_FILES = 4000
 MAX_BYTES = 32_000_000
 """Of what is kept to be put back. What is above is compared, and a change is named but not undone."""
@@ -62,7 +64,7 @@ class Guarded:
         self._files += [path for path in files if path in inside]
         self._folders = [root / name for root in roots for name in GUARDED_FOLDERS]
         self._folders += [path for path in folders if path in inside]
-        self._known: dict[Path, _Seen] = {}
+        self._known: dict[str, _Seen] = {}
         self._running = 0
 
     def present(self) -> tuple[list[Path], list[Path]]:
@@ -86,16 +88,21 @@ class Guarded:
         self._running -= 1
         lines = self._put_back_folders()
         now = self._look(self._known)
-        is_new = [folder for folder in self._held if folder not in self._known and folder.name == ".git"]
-        for path in sorted({*self._known, *now}):
-            old, new = self._known.get(path), now.get(path)
-            if _is_same(old, new) or any(folder in (path, *path.parents) for folder in is_new):
+        new_repositories = [folder for folder in self._held if str(folder) not in self._known and folder.name == ".git"]
+        for name in sorted({*self._known, *now}):
+            old, new = self._known.get(name), now.get(name)
+            if _is_same(old, new):
+                continue
+            path = Path(name)
+            if any(path.is_relative_to(folder) for folder in new_repositories):
                 continue
             if old is None and new is not None and new.kind == "folder" and path in self._held:
                 continue  # kept outputs of this run may have made it
             if old is None and not os.path.lexists(path):
                 continue  # went with the folder that it was in
-            lines.append(self._undo(path, old, new))
+            line = self._undo(path, old, new)
+            if COMPILED not in path.parts:  # Python writes there whenever a module is imported
+                lines.append(line)
         return lines
 
     def _is_inside(self, path: Path) -> bool:
@@ -103,8 +110,8 @@ class Guarded:
 
     # --- looking ------------------------------------------------------------------------------------------------
 
-    def _look(self, known: dict[Path, _Seen]) -> dict[Path, _Seen]:
-        found: dict[Path, _Seen] = {}
+    def _look(self, known: dict[str, _Seen]) -> dict[str, _Seen]:
+        found: dict[str, _Seen] = {}
         room = MAX_BYTES
         for path in self._paths():
             seen = _see(path, known.get(path), room)
@@ -115,11 +122,12 @@ class Guarded:
                 break
         return found
 
-    def _paths(self) -> Iterable[Path]:
-        yield from self._held
-        yield from self._files
+    def _paths(self) -> Iterable[str]:
+        """Strings: an installation of agentctl in the workspace has hundreds of files."""
+        yield from map(str, self._held)
+        yield from map(str, self._files)
         for folder in self._folders:
-            yield from _everything(folder)
+            yield from _everything(str(folder))
 
     # --- undoing ------------------------------------------------------------------------------------------------
 
@@ -127,7 +135,7 @@ class Guarded:
         """A held folder that was moved away comes back to its place, and what stands there instead goes."""
         lines = []
         for folder in self._held:
-            old = self._known.get(folder)
+            old = self._known.get(str(folder))
             if old is None or old.kind != "folder" or _identity(folder) == old.mark[:2]:
                 continue
             original = next((path for path in _neighbours(folder) if _identity(path) == old.mark[:2]), None)
@@ -169,9 +177,9 @@ class Guarded:
         return str(path.relative_to(root)) if root == self._roots[0] else str(path)
 
 
-def _see(path: Path, known: _Seen | None, room: int) -> _Seen | None:
+def _see(path: str, known: _Seen | None, room: int) -> _Seen | None:
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except OSError:
         return None
     mark = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -194,16 +202,16 @@ def _see(path: Path, known: _Seen | None, room: int) -> _Seen | None:
     )
 
 
-def _content(path: Path, kind: str, size: int, room: int) -> tuple[bytes | None, bytes]:
+def _content(path: str, kind: str, size: int, room: int) -> tuple[bytes | None, bytes]:
     from hashlib import sha256
 
     try:
         if kind == "link":
             data = os.fsencode(os.readlink(path))  # noqa: PTH115  # bytes are wanted
         elif kind == "file" and size <= room:
-            data = path.read_bytes()
+            data = Path(path).read_bytes()
         elif kind == "file":
-            with path.open("rb") as file:
+            with Path(path).open("rb") as file:
                 digest = sha256()
                 while block := file.read(1 << 20):
                     digest.update(block)
@@ -251,16 +259,22 @@ def _remove(path: Path) -> None:
     path.rmdir()
 
 
-def _everything(folder: Path) -> Iterable[Path]:
+def _everything(folder: str) -> Iterable[str]:
+    """The folder and all that is below it, without following symlinks."""
     yield folder
-    if folder.is_symlink() or not folder.is_dir():
-        return
-    try:
-        names = sorted(os.listdir(folder))  # noqa: PTH208  # names, not paths
-    except OSError:
-        return
-    for name in names:
-        yield from _everything(folder / name)
+    waiting = [folder]
+    while waiting:
+        try:
+            if waiting == [folder] and os.path.islink(folder):  # noqa: PTH114  # a string
+                return
+            with os.scandir(waiting.pop()) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in found:
+            yield entry.path
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
 
 
 def _neighbours(folder: Path) -> list[Path]:
