@@ -17,6 +17,7 @@ from agentctl.sandbox import bubblewrap, landlock, seccomp
 from agentctl.sandbox.guarded import Guarded
 from agentctl.sandbox.hints import Ends, hints
 from agentctl.sandbox.private import TEMPORARY, PrivateFolder, choose_base
+from agentctl.sandbox.repositories import link_files, shared_repository
 
 KEPT_CAPABILITIES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 10)
 """What commands of root keep at level 2: ownership and modes of files (CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER,
@@ -116,7 +117,13 @@ class _Contained:
             self.private = PrivateFolder(base)
         except OSError as error:
             raise Unavailable(f"files: {base} cannot be written ({error.strerror})", "Set TMPDIR.") from None
-        self._guarded = Guarded(places.roots, files=places.own_files, folders=places.own_folders)
+        common = shared_repository(places.roots[0])
+        shared = () if common is None else (common,)
+        self.roots = (*places.roots, *shared)
+        ties = () if common is None else link_files(places.roots[0], common)
+        self._guarded = Guarded(
+            places.roots, shared=shared, files=(*places.own_files, *ties), folders=places.own_folders
+        )
         given = self.private.environment(env, is_network_on=network == "on")
         given.update(dict.fromkeys(TEMPORARY, self._temporary()))
         self.env = {name: value for name, value in given.items() if name not in named}
@@ -170,7 +177,7 @@ class KernelContainment(_Contained):
         self.landlock = version
         is_on = self.network == "on"
         rights = landlock.rights_of(version, is_network_on=is_on)
-        writable = [str(path) for path in (*places.roots, *self.private.writable)]
+        writable = [str(path) for path in (*self.roots, *self.private.writable)]
         self.plan = encode_plan(
             filter_program=seccomp.build_filter(machine, seccomp.families(self.network, has_unix=False)),
             ruleset=landlock.ruleset(version, rights),
@@ -204,7 +211,7 @@ class NamespaceContainment(_Contained):
         self._outer = bubblewrap.outer_words(bwrap, network)
         self._sockets: list[str] = []
         self._files = bubblewrap.file_words(
-            roots=places.roots,
+            roots=self.roots,
             private=self.private.writable,
             env=self.whole_env,
             hidden=places.hidden,
@@ -215,7 +222,7 @@ class NamespaceContainment(_Contained):
         held, fixed = self._guarded.present()
         fixed = [path for path in fixed if not any(path.is_relative_to(other) and path != other for other in fixed)]
         protected = bubblewrap.protect_words(held, fixed)
-        self._sockets = bubblewrap.sockets(self.places.roots)
+        self._sockets = bubblewrap.sockets(self.roots)
         covered = bubblewrap.cover_words(self._sockets)
         return (*self._outer, *self._files, *covered, *protected, "--chdir", cwd, "--", program, *argv[1:])
 

@@ -17,24 +17,19 @@ from pathlib import Path
 
 from agentctl.core.files import replace_file
 from agentctl.core.record import Record
+from agentctl.sandbox.repositories import FILES, FOLDERS, repositories
 
-GUARDED_FILES = (
-    ".git/config",
-    ".git/config.worktree",
-    ".git/commondir",
-    ".agentctl/policy.toml",
-    ".agentctl/config.toml",
-)
-GUARDED_FOLDERS = (".git/hooks", ".agentctl/plugins")
-"""With everything below them."""
+RULE_FILES = (".agentctl/policy.toml", ".agentctl/config.toml")
+RULE_FOLDERS = (".agentctl/plugins",)
+"""With everything below them. What git runs and believes stands in repositories.py."""
 HELD_FOLDERS = (".git", ".agentctl")
 """Have to stay the folders that they are: in their place another could bring rules of its own."""
 
 COMPILED = "__pycache__"
 
-MAX_FILES = 4000
 MAX_BYTES = 32_000_000
 """Of what is kept to be put back. What is above is compared, and a change is named but not undone."""
+MAX_LINES = 20
 _RECENT_NS = 200_000_000
 """A file that changed less than this before it was looked at may change again without another time."""
 
@@ -54,30 +49,42 @@ class _Seen(Record):
 class Guarded:
     """The guarded files of the roots of a run. Use from one thread; `before` and `after` stand around commands."""
 
-    def __init__(self, roots: Sequence[Path], *, files: Iterable[Path] = (), folders: Iterable[Path] = ()) -> None:
-        """`files` and `folders` are further ones, absolute, such as the installation of agentctl. What lies in no root
-        is left to the other walls."""
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        *,
+        shared: Sequence[Path] = (),
+        files: Iterable[Path] = (),
+        folders: Iterable[Path] = (),
+    ) -> None:
+        """`shared` are repositories outside that commands may write to as well. `files` and `folders` are further
+        ones, absolute, such as the installation of agentctl. What lies in no root is left to the other walls."""
         self._roots = tuple(roots)
-        inside = [path for path in (*files, *folders) if self._is_inside(path)]
+        self._shared = tuple(shared)
         self._held = [root / name for root in roots for name in HELD_FOLDERS]
-        self._files = [root / name for root in roots for name in GUARDED_FILES]
-        self._files += [path for path in files if path in inside]
-        self._folders = [root / name for root in roots for name in GUARDED_FOLDERS]
-        self._folders += [path for path in folders if path in inside]
+        self._files = [root / name for root in roots for name in RULE_FILES]
+        self._files += [path for path in files if self._root_of(path)]
+        self._folders = [root / name for root in roots for name in RULE_FOLDERS]
+        self._folders += [path for path in folders if self._root_of(path)]
         self._known: dict[str, _Seen] = {}
         self._running = 0
+        self._checked: set[Path] = set()
+        """Folders of this comparison that lead where their names say; no command is alive to change that."""
 
     def present(self) -> tuple[list[Path], list[Path]]:
         """(folders to hold in their place, files and folders to make read-only) as they are now, without symlinks."""
         held = [path for path in self._held if path.is_dir() and not path.is_symlink()]
         fixed = [path for path in self._held if path.is_file() and not path.is_symlink()]
         fixed += [path for path in (*self._files, *self._folders) if path.exists() and not path.is_symlink()]
-        return held, [path for path in fixed if path.resolve() == path]
+        for folder in repositories(self._roots, self._shared):
+            inner = [Path(folder, name) for name in (*FILES, *FOLDERS)]
+            fixed += [path for path in inner if path.exists() and not path.is_symlink()]
+        return held, [path for path in dict.fromkeys(fixed) if path.resolve() == path]
 
     def before(self) -> None:
         """Remembers. With commands running already, what was before the first of them counts."""
         if not self._running:
-            self._known = self._look(self._known)
+            self._known = self._look(self._known, reads_new=True)
         self._running += 1
 
     def after(self) -> list[str]:
@@ -86,9 +93,10 @@ class Guarded:
         A repository where there was none is the command's own: `git init` is ordinary work.
         """
         self._running -= 1
+        self._checked.clear()
         lines = self._put_back_folders()
-        now = self._look(self._known)
-        new_repositories = [folder for folder in self._held if str(folder) not in self._known and folder.name == ".git"]
+        now = self._look(self._known, reads_new=False)
+        new_repositories = [name for name in repositories(self._roots, self._shared) if name not in self._known]
         for name in sorted({*self._known, *now}):
             old, new = self._known.get(name), now.get(name)
             if _is_same(old, new):
@@ -103,31 +111,36 @@ class Guarded:
             line = self._undo(path, old, new)
             if COMPILED not in path.parts:  # Python writes there whenever a module is imported
                 lines.append(line)
-        return lines
+        more = len(lines) - MAX_LINES
+        return lines if more <= 0 else [*lines[:MAX_LINES], f"{more} more changes of guarded files were undone"]
 
-    def _is_inside(self, path: Path) -> bool:
-        return any(path.is_relative_to(root) for root in self._roots)
+    def _root_of(self, path: Path) -> Path | None:
+        return next((root for root in (*self._roots, *self._shared) if path.is_relative_to(root)), None)
 
     # --- looking ------------------------------------------------------------------------------------------------
 
-    def _look(self, known: dict[str, _Seen]) -> dict[str, _Seen]:
+    def _look(self, known: dict[str, _Seen], *, reads_new: bool) -> dict[str, _Seen]:
         found: dict[str, _Seen] = {}
         room = MAX_BYTES
         for path in self._paths():
-            seen = _see(path, known.get(path), room)
+            before = known.get(path)
+            seen = _see(path, before, room if before is not None or reads_new else -1)
             if seen is not None:
                 found[path] = seen
                 room -= len(seen.data or b"")
-            if len(found) >= MAX_FILES:
-                break
         return found
 
     def _paths(self) -> Iterable[str]:
         """Strings: an installation of agentctl in the workspace has hundreds of files."""
         yield from map(str, self._held)
+        for folder in repositories(self._roots, self._shared):
+            yield folder
+            yield from (f"{folder}/{name}" for name in FILES)
+            for name in FOLDERS:
+                yield from _everything(f"{folder}/{name}")
         yield from map(str, self._files)
-        for folder in self._folders:
-            yield from _everything(str(folder))
+        for tree in self._folders:
+            yield from _everything(str(tree))
 
     # --- undoing ------------------------------------------------------------------------------------------------
 
@@ -163,7 +176,10 @@ class Guarded:
 
     def _check_parents(self, path: Path) -> None:
         """Makes missing folders again; what leads elsewhere is removed first, so that nothing is written there."""
-        root = next(root for root in self._roots if path.is_relative_to(root))
+        if path.parent in self._checked:
+            return
+        root = self._root_of(path)
+        assert root is not None, "only what lies in a root is looked at"
         step = root
         for name in path.relative_to(root).parts[:-1]:
             step /= name
@@ -171,13 +187,14 @@ class Guarded:
                 step.unlink()
             if not step.exists():
                 step.mkdir(mode=0o755)
+        self._checked.add(path.parent)
 
     def _shown(self, path: Path) -> str:
-        root = next(root for root in self._roots if path.is_relative_to(root))
-        return str(path.relative_to(root)) if root == self._roots[0] else str(path)
+        return str(path.relative_to(self._roots[0])) if path.is_relative_to(self._roots[0]) else str(path)
 
 
 def _see(path: str, known: _Seen | None, room: int) -> _Seen | None:
+    """`room` is how many bytes may be kept; negative for something whose content is no matter."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -191,7 +208,7 @@ def _see(path: str, known: _Seen | None, room: int) -> _Seen | None:
     if known is not None and known.mark == mark and known.is_settled:
         return known
     kind = "link" if stat.S_ISLNK(found.st_mode) else "file" if stat.S_ISREG(found.st_mode) else "other"
-    data, digest = _content(path, kind, found.st_size, room)
+    data, digest = _content(path, kind, found.st_size, room) if room >= 0 else (None, b"")
     return _Seen(
         kind=kind,
         mark=mark,

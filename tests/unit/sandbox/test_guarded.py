@@ -122,3 +122,74 @@ def test_nothing_is_written_through_a_link_when_undoing(world: World) -> None:
     assert world.outside_state() == before
     assert (world.root / ".git/hooks/pre-commit").read_text() == "#!/bin/sh\nexit 0\n"
     assert not (world.root / ".git/hooks").is_symlink()
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_flood_of_hooks_hides_none(level: int, world: World) -> None:
+    before = guarded_state(world.root)
+    world.run(level, "cd .git/hooks && touch $(seq 1500) && echo evil > zz-last && echo evil > post-checkout")
+    assert guarded_state(world.root) == before
+
+
+def test_a_repository_that_leads_elsewhere_is_not_followed(world: World) -> None:
+    """The command deletes the repository and puts a link to the outside in its place."""
+    (world.outside / "hooks").mkdir()
+    (world.outside / "hooks" / "mine").write_text("mine")
+    (world.outside / "config").write_text("mine")
+    before = world.outside_state()
+    world.run(2, f"rm -rf .git && ln -s {world.outside} .git")
+    assert world.outside_state() == before
+    assert (world.root / ".git/hooks/pre-commit").read_text() == "#!/bin/sh\nexit 0\n"
+
+
+@pytest.fixture
+def linked(world: World) -> World:
+    """The workspace is a linked work tree of a repository outside."""
+    main = world.folder / "main"
+    me = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example"]
+    subprocess.run(["git", "init", "-q", str(main)], check=True)
+    subprocess.run([*me, "commit", "-qm", "one", "--allow-empty"], cwd=main, check=True)
+    subprocess.run(["rm", "-rf", str(world.root)], check=True)
+    subprocess.run(["git", "worktree", "add", "-q", "-b", "side", str(world.root)], cwd=main, check=True)
+    return world
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_linked_work_tree_can_commit_and_change_nothing_else(level: int, linked: World) -> None:
+    me = "git -c user.name=a -c user.email=a@b.example"
+    ran = linked.run(level, f"echo x > f && git add f && {me} commit -qm two && git log --oneline | wc -l")
+    assert (ran.end.exit_code, ran.out.strip()) == (0, "2"), ran
+    common = linked.folder / "main" / ".git"
+    link = common / "worktrees" / "w"
+    files = [common / "config", link / "commondir", link / "gitdir", linked.root / ".git"]
+    before = [path.read_bytes() for path in files]
+    attack = f"echo evil > {common}/hooks/pre-commit; echo evil >> {common}/config; echo evil > {link}/commondir"
+    linked.run(level, f"{attack}; echo evil > {link}/config.worktree; echo 'gitdir: evil' > .git; echo x > ../main/f")
+    assert [path.read_bytes() for path in files] == before
+    assert not any(path.exists() for path in (common / "hooks/pre-commit", link / "config.worktree"))
+    assert not (linked.folder / "main" / "f").exists()
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_git_file_opens_nothing_that_does_not_point_back(level: int, world: World) -> None:
+    """A checkout may bring a `.git` file that names somebody else's folder."""
+    subprocess.run(["rm", "-rf", ".git"], cwd=world.root, check=True)
+    other = world.outside / "x" / "worktrees" / "w"
+    other.mkdir(parents=True)
+    (world.outside / "x" / "HEAD").write_text("ref: refs/heads/main\n")
+    (other / "commondir").write_text("../..\n")
+    (other / "gitdir").write_text(f"{world.folder}/elsewhere/.git\n")
+    (world.root / ".git").write_text(f"gitdir: {other}\n")
+    before = world.outside_state()
+    world.run(level, f"echo evil > {world.outside}/x/config; echo evil > {other}/f")
+    assert world.outside_state() == before
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_submodules_are_guarded_too(level: int, world: World) -> None:
+    folder = world.root / ".git/modules/lib/inner"
+    (folder / "hooks").mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "config").write_text("[core]\n")
+    world.run(level, "cd .git/modules/lib/inner && echo evil >> config; echo evil > hooks/pre-commit")
+    assert ((folder / "config").read_text(), list((folder / "hooks").iterdir())) == ("[core]\n", [])
