@@ -85,6 +85,8 @@ class Options(Record):
     strict: bool | None = None
     trust: str | None = None
     add_dir: tuple[str, ...] | None = None
+    sandbox: str | None = None
+    network: str | None = None
     pass_env: tuple[str, ...] | None = None
     secret_env: tuple[str, ...] | None = None
     no_skills: bool | None = None

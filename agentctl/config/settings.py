@@ -52,6 +52,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "pin_mode": "text",
     "memory": "on",
     "trust": "workspace",
+    "sandbox": "auto",
+    "network": "loopback",
 }
 
 
@@ -139,6 +141,10 @@ class Settings(Record):
     trust: Trust
     add_dir: tuple[str, ...]
     """Absolute paths."""
+    sandbox: str
+    """auto, off, required or required:N."""
+    network: str
+    """off, loopback or on."""
     pass_env: tuple[str, ...]
     secret_env: tuple[str, ...]
     no_skills: bool

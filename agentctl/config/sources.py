@@ -32,7 +32,7 @@ OTHER_VARIABLES = ("AGENTCTL_HOME", "AGENTCTL_API_KEY")
 REFUSALS = ("deny",)
 """Keys of a project file that count even when it is not trusted: they only take away."""
 
-_NEVER_PROJECT_WORDS = ("network", "sandbox", "api_key")
+_NEVER_PROJECT_WORDS = ("api_key",)
 """Left out of a project file by name, besides the options that say so; so is every other key variable."""
 
 _MAX_BYTES = 1_000_000

@@ -72,6 +72,7 @@ GROUPS: tuple[str, ...] = (PROMPT, OUTPUT, PLACE, MODEL, LIMITS, SESSION, STATE,
 APIS = ("openai-chat", "openai-responses", "anthropic-messages")
 THINKING = ("off", "low", "medium", "high", "max")
 MAX_TOOL_TIMEOUT_S = 600
+SANDBOXES = ("auto", "off", "required", "required:1", "required:2", "required:3")
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -613,6 +614,26 @@ OPTIONS: tuple[Option, ...] = (
         choices=("workspace", "base", "none"),
         is_never_project=True,
         help="What the checkout may say: workspace, base (as of the base commit) or none. [base on pull requests]",
+    ),
+    Option(
+        name="sandbox",
+        flags=("--sandbox",),
+        kind="choice",
+        group=SAFETY,
+        metavar="auto|off|required[:N]",
+        choices=SANDBOXES,
+        is_never_project=True,
+        help="How commands are contained: the best level this machine proves, level 1, or at least level N or none. "
+        "[auto]",
+    ),
+    Option(
+        name="network",
+        flags=("--network",),
+        kind="choice",
+        group=SAFETY,
+        choices=("off", "loopback", "on"),
+        is_never_project=True,
+        help="What commands reach: nothing, a loopback of their own, or the network. [loopback]",
     ),
     Option(
         name="pass_env",

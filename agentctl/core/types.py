@@ -326,3 +326,5 @@ class CommandEnd(Record):
     is_timed_out: bool = False
     is_interrupted: bool = False
     """SIGUSR1 stopped it; its effects are unknown."""
+    notes: tuple[str, ...] = ()
+    """What the sandbox has to say about it, a line each: what it undid, and which flag would lift a refusal."""

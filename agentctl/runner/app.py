@@ -30,9 +30,9 @@ from agentctl.runner.plane import Needs
 from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
+from agentctl.runner.sandboxing import make_sandbox
 from agentctl.runner.saving import Opened, open_journal
-from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
-from agentctl.sandbox.levels import report
+from agentctl.sandbox.environment import find_secrets, shell_argv
 from agentctl.sandbox.process import ProcessRunner
 from agentctl.state.outputs import KeptOutputs
 from agentctl.state.selection import Selected
@@ -137,7 +137,8 @@ async def assemble(
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
     live = LiveEvents()
     planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
-    runner = ProcessRunner(child_environment(env, settings.pass_env))
+    sandbox = await make_sandbox(settings, env, hardening)
+    runner = sandbox.runner
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
     if tape is not None:
         provider, tools = tape.around(model, provider, tools)
@@ -175,6 +176,7 @@ async def assemble(
         *inputs.problems,
         *planes.problems,
         *opened.problems,
+        *sandbox.problems,
     )
     return Assembly(
         settings=settings,
@@ -184,7 +186,7 @@ async def assemble(
         redactor=redactor,
         planes=planes,
         turns=inputs.turns,
-        init=_init(settings, model, tools, policy, planes, hardening, inputs, tuple(problems)),
+        init=_init(settings, model, tools, policy, planes, sandbox.used, inputs, problems),
         opened=opened,
         cwd=cwd,
         closers=[workspace.close, outputs.close, opened.selected.release],
@@ -269,7 +271,7 @@ def _init(
     tools: Mapping[str, Tool],
     policy: PolicyEngine,
     planes: Planes,
-    hardening: Sequence[str],
+    sandbox: SandboxUsed,
     inputs: Inputs,
     problems: tuple[Problem, ...],
 ) -> Init:
@@ -285,7 +287,7 @@ def _init(
         skills=(),
         mcp=(),
         policy=PolicyUsed(digest=policy.digest, sources=policy.source_names, yolo=settings.yolo),
-        sandbox=SandboxUsed(**report(hardening)),
+        sandbox=sandbox,
         limits=_shown_limits(settings),
         injection=settings.state_injection,
         stdin=inputs.stdin,
