@@ -164,6 +164,8 @@ async def assemble(
         clock=clock,
     )
     journal, unsaved = _journal(settings, selected, model, policy, clock, redactor)
+    if journal is not None:
+        planes.keep_in(journal)
     problems = (
         *settings.problems,
         *named,
