@@ -227,7 +227,7 @@ VERBS: tuple[Verb, ...] = (
         module="context_verb",
         function="context",
         help="what a run would send, with sizes, without a call",
-        flags=_flags(lambda option: option.name not in ("output", "record")),
+        flags=_flags(lambda option: option.name not in ("output", "record", "replay", "replay_tools")),
         example="agentctl context -p 'Fix the build'",
     ),
     Verb(

@@ -38,8 +38,10 @@ async def _document(options: Options, env: Mapping[str, str], cwd: Path) -> Json
     has_prompt = bool(options.prompt or options.prompt_file)
     if not has_prompt:
         options = options.replace(prompt=(NO_PROMPT,), stdin=options.stdin or "none")
-    options = options.replace(ephemeral=True, record=None)  # nothing is written, no session is held
-    selected, settings = await choose_session(options, resolve(options, env=env, cwd=cwd), env, cwd, SystemClock())
+    asked = resolve(options, env=env, cwd=cwd)
+    looking = asked.replace(ephemeral=True)  # no session is held
+    selected, settings = await choose_session(options, looking, env, cwd, SystemClock())
+    settings = settings.replace(ephemeral=asked.ephemeral)
     assembly = await _assembled(settings, selected, env, cwd)
     try:
         turn = Turn(number=assembly.earlier_turns + 1, prompt=assembly.turns[0])
@@ -55,7 +57,7 @@ async def _document(options: Options, env: Mapping[str, str], cwd: Path) -> Json
 async def _assembled(settings: Settings, selected: Selected, env: Mapping[str, str], cwd: Path) -> Assembly:
     """The parts of the run. No key is needed, since nobody is asked."""
     try:
-        return await assemble(settings, selected, env=env, cwd=cwd, clock=SystemClock())
+        return await assemble(settings, selected, env=env, cwd=cwd, clock=SystemClock(), is_preview=True)
     except AuthError:
         from agentctl.providers.presets import PRESETS
 
@@ -65,7 +67,7 @@ async def _assembled(settings: Settings, selected: Selected, env: Mapping[str, s
                 model=f"{first.vendor}/{first.model}", origins={**settings.origins, "model": "preset"}
             )
         env = {**env, "AGENTCTL_API_KEY": NO_KEY}
-        return await assemble(settings, selected, env=env, cwd=cwd, clock=SystemClock())
+        return await assemble(settings, selected, env=env, cwd=cwd, clock=SystemClock(), is_preview=True)
 
 
 def _described(assembly: Assembly, request: Request, *, has_prompt: bool) -> JsonObject:

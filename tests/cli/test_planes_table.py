@@ -25,6 +25,8 @@ PLAN = [
     {"content": "deploy", "status": "blocked", "note": "no key"},
     {"content": "docs", "status": "pending"},
 ]
+NOTE = {"kind": "command", "text": "Tests run with make quartz"}
+WRITE = {"path": "README", "content": "x"}
 KEY = ("--session-key", "repo/branch/job", "--json")
 
 
@@ -38,6 +40,7 @@ class Story:
         summary = Turn(text="SUMMARY of it", repeat=-1, when=NO_TOOLS)
         script = [
             Turn(calls=[Call("todo_write", {"todos": PLAN}), Call("add_state", {"text": FINDING})]),
+            Turn(calls=[Call("remember", NOTE), Call("remember", {**NOTE, "text": NOTE["text"].upper() + "."})]),
             Turn(calls=[Call("focus_task", {"task": "fix the loop"}), Call("focus_task", {"task": "read a log"})]),
             Turn(calls=[Call("focus_complete", {"conclusion": "it is full"}), Call("write_file", WRITE)]),
             Turn(text="Shall I go on?"),
@@ -51,6 +54,10 @@ class Story:
             crowded = ("--allow", "bash", "--max-context", "25000")
             self.crowded = world.run("-p", "third", *KEY, *crowded, server=server).ended("completed", 0)
             self.other = world.run("-p", "x", "--session-key", "other", "--json", server=server).ended("completed", 0)
+            self.notes = json.loads(world.run("memory", "list", "--json").out)
+            self.store_began_with = self.store.read_bytes()[:15]
+            self.store.write_bytes(b"no database" * 100)
+            self.broken = world.run("-p", "y", "--session-key", "third", "--json", server=server).ended("completed", 0)
             self.requests = [request.body for request in server.requests]
             self.refusals = server.refusals
 
@@ -61,6 +68,11 @@ class Story:
     @property
     def folder(self) -> Path:
         return self.world.cwd / ".agentctl" / "state" / self.session
+
+    @property
+    def store(self) -> Path:
+        (path,) = (self.world.home / ".local").rglob("*.db")
+        return path
 
     @property
     def journal(self) -> list[dict[str, Any]]:
@@ -80,9 +92,6 @@ class Story:
         return json.dumps([row for row in self.requests[number]["messages"] if row["role"] != "assistant"])
 
 
-WRITE = {"path": "README", "content": "x"}
-
-
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     return Story(tmp_path_factory.mktemp("story"))
@@ -90,36 +99,39 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 def who_puts_state_into_the_prompt(story: Story) -> None:
     """Each plane by its rule, counted; the notebook never, except how much there is."""
-    assert set(story.resumed.done["injected"]) >= {"instructions", "pin", "plan", "notebook"}
+    assert set(story.resumed.done["injected"]) == {"instructions", "pin", "plan", "notebook", "knowledge"}
+    assert story.resumed.done["injected"]["knowledge"]["tokens"] <= 150
     assert all("LYNX" not in story.outside_the_models_words(number) for number in story.steps)
-    assert "1 note, 26 characters" in story.outside_the_models_words(4)
+    assert "1 note, 26 characters" in story.outside_the_models_words(5)
     assert "read OCELOT" in story.outside_the_models_words(1)
 
 
 def who_writes_it(story: Story) -> None:
-    """The model by tools; the pin by the run; no call of the model beside its steps."""
-    calls = [event["name"] for event in story.work.of("tool-call")]
-    assert calls == ["todo_write", "add_state", "focus_task", "focus_task", "focus_complete", "write_file"]
+    """The model by tools, and nobody else's words become notes; the pin by the run."""
+    (note,) = story.notes
+    assert (note["kind"], note["origin"], note["session"]) == ("command", "model", story.session)
     assert story.work.done["pin"]["text"] == TASK
 
 
 def scope(story: Story) -> None:
-    """Session state is of one session; another key knows nothing of it."""
+    """Session state is of one session, notes are of the project; another key knows only those."""
+    assert "make quartz" in story.system(len(story.requests) - 2)
     assert story.other.done["session"] != story.session
     assert story.other.done["todos"] == []
-    assert "ZEBRA" not in json.dumps(story.requests[-1])
+    assert "ZEBRA" not in json.dumps(story.requests[-2:])
     assert not (story.folder.parent / story.other.done["session"]).exists()
 
 
 def storage(story: Story) -> None:
-    """Text files in the workspace for the session, the journal in the home."""
+    """Text files in the workspace for the session; the journal and one SQLite file in the home."""
+    assert story.store_began_with == b"SQLite format 3"
     assert (story.folder / "notebook.md").read_text() == FINDING + "\n"
     assert json.loads((story.folder / "focus.json").read_text()) == ["fix the loop"]
     assert (story.folder.parent / ".gitignore").read_text() == "*\n"
 
 
 def change_semantics(story: Story) -> None:
-    """The plan is replaced whole, the notebook grows."""
+    """The plan is replaced whole, the notebook grows, a note that is said again is confirmed."""
     (first,) = [row["todos"] for row in story.journal if "todos" in row]
     assert [row["content"] for row in first] == [row["content"] for row in PLAN]
     assert story.work.of("tool-result")[1]["output"] == "Noted: 1 note, 26 characters."
@@ -127,7 +139,8 @@ def change_semantics(story: Story) -> None:
 
 def trust_wording(story: Story) -> None:
     """Each by its authority."""
-    system = story.system(4)
+    system = story.system(5)
+    assert "Recorded in earlier runs; may be wrong or out of date: verify." in system
     assert "Follow it as far as the policy allows" in system
     assert "written by people" in system
     assert "never before the policy" in system
@@ -146,19 +159,20 @@ def task_representation(story: Story) -> None:
 def compaction(story: Story) -> None:
     """Never destructive: less goes on the wire, the journal keeps all."""
     assert story.crowded.of("compacted")
-    assert sum(row["record"] == "message" for row in story.journal) > len(story.requests[-2]["messages"])
-    assert "SUMMARY of it" in story.system(len(story.requests) - 2)
-    assert TASK in story.system(len(story.requests) - 2)
+    assert sum(row["record"] == "message" for row in story.journal) > len(story.requests[-3]["messages"])
+    assert "SUMMARY of it" in story.system(len(story.requests) - 3)
+    assert TASK in story.system(len(story.requests) - 3)
 
 
 def place_and_caching(story: Story) -> None:
     """Stable first, then the summary, the pin last; what changes between steps behind everything."""
-    system = story.system(len(story.requests) - 2)
+    system = story.system(len(story.requests) - 3)
     places = [system.index(text) for text in ("You are agentctl", "Standing rule HERON", "SUMMARY of it", TASK)]
     assert places == sorted(places)
     assert system.rstrip().endswith(TASK)
     assert len({story.system(number) for number in range(4)}) == 1
-    stable = system[: places[2]].rsplit("\n\n", 1)[0]
+    assert places[1] < system.index("<notes>") < places[2]
+    stable = system[: places[1] + len("Standing rule HERON")]
     assert all(story.system(number).startswith(stable) for number in story.steps)
     last = story.requests[2]["messages"][-1]["content"]
     assert last.endswith("</state>")
@@ -166,7 +180,7 @@ def place_and_caching(story: Story) -> None:
 
 def extra_model_calls(story: Story) -> None:
     """None but the summary of a compaction."""
-    runs = (story.work, story.resumed, story.crowded, story.other)
+    runs = (story.work, story.resumed, story.crowded, story.other, story.broken)
     assert len(story.steps) == sum(run.done["steps"] for run in runs)
     summaries = len({row["summary"] for row in story.journal if row["record"] == "view"} - {""})
     assert 1 <= summaries <= len(story.requests) - len(story.steps)
@@ -193,14 +207,17 @@ def event_log(story: Story) -> None:
 
 
 def failure_mode(story: Story) -> None:
-    """Guards fail closed: what nothing allows did not run; the rest of the run went on."""
+    """What nothing allows did not run; memory fails soft and says so; in both the run went on."""
+    assert [problem["code"] for problem in story.broken.done["problems"] if "memory" in problem["code"]]
+    assert "knowledge" not in story.broken.done["injected"]
     (denied,) = story.work.of("tool-denied")
     assert denied["name"] == "write_file"
     assert not (story.world.cwd / "README").exists()
 
 
 def deduplication(story: Story) -> None:
-    """A task is on the stack once."""
+    """A note that differs in case and stops only is one; a task is on the stack once."""
+    assert [note["text"] for note in story.notes] == [NOTE["text"]]
     frames = json.loads((story.folder / "focus.json").read_text())
     assert len(frames) == len(set(frames))
 
@@ -208,6 +225,7 @@ def deduplication(story: Story) -> None:
 def size_policy(story: Story) -> None:
     """Every plane within its budget."""
     assert len(story.crowded.done["pin"]["text"]) <= 1_000
+    assert all(len(note["text"]) <= 400 for note in story.notes)
     assert all(len(row["content"]) <= 500 for row in story.work.done["todos"])
 
 
