@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from agentctl.core.codec import dumps, loads, message_from_dict, message_to_dict, price_from_dict, usage_from_dict
@@ -19,6 +20,7 @@ from agentctl.core.errors import (
     OutputCapped,
     ProviderError,
     StreamBroken,
+    ToolFailure,
     Unavailable,
     UsageError,
 )
@@ -38,6 +40,7 @@ from agentctl.core.ports import (
 )
 from agentctl.core.record import as_dict, map_strings
 from agentctl.core.streams import closing
+from agentctl.core.toolnames import SESSION_STATE
 from agentctl.core.types import (
     CommandRun,
     FileChange,
@@ -261,7 +264,10 @@ class Replayer:
 
 
 class ReplayedTool:
-    """A tool that gives its recorded result instead of running; a call without one runs."""
+    """A tool that gives its recorded result instead of running; a call without one runs.
+
+    A tool that keeps the state of the session runs beside it: the next request holds what it kept.
+    """
 
     def __init__(self, inner: Tool, replay: Replay) -> None:
         self._inner = inner
@@ -276,7 +282,12 @@ class ReplayedTool:
 
     async def run(self, call_id: str, args: JsonObject) -> ToolResult:
         recorded = self._replay.result(call_id, self.spec.name)
-        return recorded if recorded is not None else await self._inner.run(call_id, args)
+        if recorded is None:
+            return await self._inner.run(call_id, args)
+        if self.spec.name in SESSION_STATE:
+            with suppress(ToolFailure, OSError):
+                await self._inner.run(call_id, args)
+        return recorded
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

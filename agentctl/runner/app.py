@@ -119,11 +119,14 @@ async def assemble(
     clock: Clock,
     hardening: Sequence[str] = (),
     is_demo: bool = False,
+    is_preview: bool = False,
 ) -> Assembly:
     """Makes every part of a run and reads its prompts. Raises what ends a run before it starts.
 
-    `hardening` is what could not be done to protect this process, see sandbox/levels.py.
+    `hardening` is what could not be done to protect this process, see sandbox/levels.py. With `is_preview` nothing
+    is saved: somebody only looks at what a run would be.
     """
+    keeping = settings.replace(ephemeral=True) if is_preview else settings
     secrets, named = find_secrets(env, settings.secret_env)
     redactor = Redactor(secrets)
     saved, session = selected.saved, selected.id
@@ -131,7 +134,7 @@ async def assemble(
     for_model, model_env = tape.model_settings(env) if tape else (settings, env)
     model, provider = run_model(for_model, saved, model_env, clock, cwd, is_demo=is_demo)
     workspace = Workspace(settings.root, add_dirs=[Path(folder) for folder in settings.add_dir])
-    outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=settings.ephemeral, redactor=redactor)
+    outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=keeping.ephemeral, redactor=redactor)
     reader = WorkspaceReader(settings.root, settings.trust)
     policy = load_run_policy(settings, reader)
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
@@ -167,7 +170,9 @@ async def assemble(
     )
     name = f"{model.vendor}/{model.name}"
     facts = {"model": "" if is_demo else name, "agent": settings.agent, "policy": policy.digest}
-    opened = open_journal(settings, selected, redactor, clock, **facts)
+    opened = open_journal(keeping, selected, redactor, clock, **facts)
+    if opened.journal is not None:
+        planes.keep_in(opened.journal)
     problems = (
         *settings.problems,
         *named,

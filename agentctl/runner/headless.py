@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
-from agentctl.config.agents import AGENTS
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings, resolve
 from agentctl.core.codec import encode_event
@@ -32,10 +31,11 @@ from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
 from agentctl.runner.account import Account
 from agentctl.runner.app import Assembly, assemble
+from agentctl.runner.choice import choose_session
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.failure import startup_init
 from agentctl.runner.plane import Turn
-from agentctl.runner.saving import prune_after, select_session, write_rest
+from agentctl.runner.saving import prune_after, write_rest
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Stop, stop_after
@@ -130,10 +130,12 @@ class Run:
         try:
             self.settings = resolve(self._options, env=self._env, cwd=self._cwd)
             stop_after(self._stop, max(0.0, self.settings.timeout - (self._clock.monotonic() - self._started)))
-            self._selected = selected = await self._select(self.settings)
+            self._selected, self.settings = await choose_session(
+                self._options, self.settings, self._env, self._cwd, self._clock
+            )
             self._assembly = await assemble(
                 self.settings,
-                selected,
+                self._selected,
                 env=self._env,
                 cwd=self._cwd,
                 clock=self._clock,
@@ -164,14 +166,6 @@ class Run:
             for stamped in self.stamper.stamp(notice):
                 yield stamped
         assembly.check_strict()
-
-    async def _select(self, settings: Settings) -> Selected:
-        """The session with its lease. Its agent counts where nothing else names one."""
-        selected = await select_session(settings, self._env, self._clock)
-        if selected.saved and settings.origins["agent"] == "built-in" and selected.saved.agent in AGENTS:
-            options = self._options.replace(agent=selected.saved.agent)
-            self.settings = resolve(options, env=self._env, cwd=self._cwd)
-        return selected
 
     def _position(self) -> tuple[int, int]:
         return max(1, self._turn), self._assembly.parts.budget.steps if self._assembly else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -55,6 +56,28 @@ def test_another_prompt_is_drift_and_shows_the_difference(world: World, served: 
     (error,) = ran.of("error")
     assert error["kind"] == "drift"
     assert "what then?" in error["message"]
+
+
+def test_what_the_session_keeps_is_kept_in_a_replay_too(world: World, served: Any) -> None:
+    """Plan, stack and notebook show in later requests; recorded results alone would not bring them there."""
+    plan = {"todos": [{"content": "look", "status": "in_progress"}]}
+    revision = hashlib.sha256(b"a finding\n").hexdigest()[:12]
+    server = served(
+        [
+            Turn(calls=[Call("todo_write", plan), Call("add_state", {"text": "a finding"})]),
+            Turn(calls=[Call("focus_task", {"task": "x"}), Call("focus_complete", {"conclusion": "y"})]),
+            Turn(calls=[Call("focus_complete", {"conclusion": "z"}), Call("read_state", {})]),
+            Turn(calls=[Call("compact_state", {"text": "short", "revision": revision}), Call("read_state", {})]),
+            Turn(text="ok"),
+        ]
+    )
+    recorded = world.run("-p", "go", "--json", "--record", "r", server=server).ended("completed", 0)
+    assert [event["error"][:18] for event in recorded.of("tool-error")] == ["The stack is empty"]
+    replayed = world.run("-p", "go", "--json", "--replay", "r").ended("completed", 0)
+    assert facts(replayed) == facts(recorded)
+    assert replayed.done["todos"] == recorded.done["todos"]
+    assert normal(replayed.of("todos")) == normal(recorded.of("todos"))
+    assert replayed.done["injected"] == recorded.done["injected"]
 
 
 def test_live_tools_run_again(world: World, served: Any) -> None:
