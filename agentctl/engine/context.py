@@ -82,7 +82,11 @@ class Context:
 
     def tokens(self, history: Sequence[Message], view: View | None = None) -> int:
         """What a request with this view would have, by the calibrated estimate."""
-        return round(self._estimate(self._make(history, view or self.view, "")) * self._factor)
+        return self.expected(self._make(history, view or self.view, ""))
+
+    def expected(self, request: Request) -> int:
+        """Tokens of a request by the calibrated estimate."""
+        return round(self._estimate(request) * self._factor)
 
     def request(self, history: Sequence[Message]) -> Request:
         """The next request. Raises ContextOverflow when it cannot fit into --max-context."""

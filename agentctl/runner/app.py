@@ -17,7 +17,7 @@ from agentctl.core.ports import Clock, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
-from agentctl.engine.budget import Budget, Limits
+from agentctl.engine.budget import Budget, Limits, NearLimits
 from agentctl.engine.context import Context
 from agentctl.engine.parts import LiveEvents, Parts
 from agentctl.engine.prompt import Prompt
@@ -30,6 +30,7 @@ from agentctl.runner.plane import Needs
 from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
+from agentctl.runner.shared_budget import open_ledger
 from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
 from agentctl.sandbox.levels import report
 from agentctl.sandbox.process import ProcessRunner
@@ -142,7 +143,9 @@ async def assemble(
         provider, tools = tape.around(model, provider, tools)
     agent = AGENTS[settings.agent]
     specs = [tool.spec for tool in tools.values()]
-    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=planes.sections)
+    ledger = open_ledger(settings, model, is_demo=is_demo)
+    budget = Budget(_limits(settings), model.price, ledger)
+    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=[*planes.sections, NearLimits(budget)])
     request_options = RequestOptions(
         think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
     )
@@ -156,7 +159,7 @@ async def assemble(
         context=context,
         tools=tools,
         policy=policy,
-        budget=Budget(_limits(settings), model.price),
+        budget=budget,
         repeat=RepeatGuard(),
         outputs=outputs,
         live=live,
@@ -185,7 +188,7 @@ async def assemble(
         selected=selected,
         journal=journal,
         cwd=cwd,
-        closers=[workspace.close, outputs.close, selected.release],
+        closers=[workspace.close, outputs.close, selected.release, *([ledger.close] if ledger else [])],
     )
 
 
@@ -327,5 +330,6 @@ def _shown_limits(settings: Settings) -> dict[str, object]:
         "timeout_s": settings.timeout,
         "tool_timeout_s": settings.tool_timeout,
         "max_context": settings.max_context,
+        "budget_file": settings.budget_file,
         "max_output_tokens": settings.max_output_tokens,
     }
