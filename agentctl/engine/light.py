@@ -17,7 +17,8 @@ class Light(Record):
     """The text of a light call, empty when there is none that can be used, and what is to be said of its cost."""
 
     text: str
-    items: tuple[Item, ...]
+    spent: tuple[Item, ...]
+    """Spent, and notices about caps: to be passed on."""
 
 
 async def ask_light(parts: Parts, order: str, text: str, *, max_output_tokens: int) -> Light:
@@ -58,7 +59,7 @@ async def ask_light(parts: Parts, order: str, text: str, *, max_output_tokens: i
         parts.budget.failed()
     finally:
         parts.budget.abandon()
-    return Light(text=answer.strip(), items=tuple(items))
+    return Light(text=answer.strip(), spent=tuple(items))
 
 
 def _thinking_room(model: ModelInfo) -> int:
