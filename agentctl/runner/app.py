@@ -61,6 +61,7 @@ class Assembly:
         selected: Selected,
         journal: Journal | None,
         cwd: Path,
+        changes: Changes,
         closers: list[Callable[[], object]],
     ) -> None:
         self.settings = settings
@@ -79,7 +80,7 @@ class Assembly:
         self.earlier_usage = saved.usage if saved and selected.forked_from is None else Usage()
         self.changed_policy = saved is not None and saved.policy not in ("", init.policy.digest if init.policy else "")
         """The session began under other rules; those of this run count."""
-        self.changes = Changes(settings.root)
+        self.changes = changes
         self.output = Path(settings.output) if settings.output else None
         self._cwd = cwd
         self._closers = closers
@@ -135,12 +136,12 @@ async def assemble(
     reader = WorkspaceReader(settings.root, settings.trust)
     policy = load_run_policy(settings, reader)
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
-    live = LiveEvents()
+    live = tape.live if tape else LiveEvents()
     planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
     runner = ProcessRunner(child_environment(env, settings.pass_env))
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
     if tape is not None:
-        provider, tools = tape.around(model, provider, tools)
+        provider, tools = tape.around(model, provider, tools, outputs)
     agent = AGENTS[settings.agent]
     specs = [tool.spec for tool in tools.values()]
     ledger = open_ledger(settings, model, is_demo=is_demo)
@@ -154,6 +155,7 @@ async def assemble(
     )
     if saved is not None and saved.view is not None:
         context.view = View.from_row(saved.view)
+    changes = Changes(settings.root)
     parts = Parts(
         provider=provider,
         context=context,
@@ -188,7 +190,8 @@ async def assemble(
         selected=selected,
         journal=journal,
         cwd=cwd,
-        closers=[workspace.close, outputs.close, selected.release, *([ledger.close] if ledger else [])],
+        changes=tape.changes(changes) if tape else changes,
+        closers=[workspace.close, outputs.close, selected.release, *(part.close for part in (ledger, tape) if part)],
     )
 
 
