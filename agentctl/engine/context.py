@@ -141,8 +141,7 @@ class Context:
 
 
 def _threshold(window: int | None) -> int:
-    share = int((window or 0) * WINDOW_SHARE) or THRESHOLD_TOKENS
-    return min(share, THRESHOLD_TOKENS)
+    return THRESHOLD_TOKENS if window is None else min(max(1, int(window * WINDOW_SHARE)), THRESHOLD_TOKENS)
 
 
 def message_tokens(message: Message) -> int:
