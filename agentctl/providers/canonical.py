@@ -18,8 +18,14 @@ _KEPT = re.compile(r"<outputs>/\d+\.txt")
 class Names:
     """Stands for what differs between two runs of the same thing: folders and the session."""
 
-    def __init__(self, root: Path, session: str) -> None:
+    def __init__(self, root: Path, session: str, temporary: Path | None = None) -> None:
+        """`temporary` is where runs make their private folders, `agentctl-PID-RANDOM`. Nobody knows that of another
+        run, so such a path stays a name in a replay.
+        """
         self._pairs: list[tuple[str, str]] = []
+        self._private = (
+            re.compile(re.escape(str(temporary)) + r"/agentctl-\d+-[0-9a-f]{12,16}\b") if temporary else None
+        )
         self.add(session, "<session>")
         self.add(str(root), "<root>")
 
@@ -31,7 +37,7 @@ class Names:
     def hide(self, text: str) -> str:
         for value, name in self._pairs:
             text = text.replace(value, name)
-        return text
+        return text if self._private is None else self._private.sub("<private>", text)
 
     def show(self, text: str) -> str:
         for value, name in self._pairs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -42,7 +43,7 @@ class Tape:
             raise UsageError("--record and --replay exclude each other", hint="Keep one of them.")
         self._settings = settings
         self._redactor = redactor
-        self.names = Names(settings.root, session)
+        self.names = Names(settings.root, session, Path(os.environ.get("TMPDIR") or "/tmp"))
         """What else differs from run to run is added to it."""
         self._recording: Recording | None = None
         self._unwritten: list[tuple[str, JsonObject]] = []

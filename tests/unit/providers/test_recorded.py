@@ -103,6 +103,20 @@ def test_another_folder_and_session_are_the_same_request_and_get_their_own_names
     assert completed.message.text == "look in /w/two/a of s-2"  # type: ignore[union-attr]
 
 
+def test_private_folders_of_a_run_are_names(tmp_path: Path) -> None:
+    one, two = Names(Path("/w"), "s-1", Path("/tmp")), Names(Path("/w"), "s-2", Path("/tmp"))
+    one.add("/tmp/agentctl-11-0123456789ab", "<outputs>")
+    two.add("/tmp/agentctl-22-ba9876543210", "<outputs>")
+    made = Recording(tmp_path / "r", MODEL, one, plain)
+    asked = "in /tmp/agentctl-11-0123456789ab/3.txt and /tmp/agentctl-11-00112233aabbccdd/tmp/x of /tmp/other"
+    drain(Recorder(ScriptedProvider(says("see /tmp/agentctl-11-0123456789ab/3.txt")), made), request(asked))
+    again = "in /tmp/agentctl-22-ba9876543210/9.txt and /tmp/agentctl-22-ffeeddcc00112233/tmp/x of /tmp/other"
+    *_, completed = drain(Replayer(Replay(tmp_path / "r", two, plain)), request(again))
+    assert completed.message.text == "see /tmp/agentctl-22-ba9876543210/3.txt"  # type: ignore[union-attr]
+    assert b"/tmp/other" in (tmp_path / "r").read_bytes()
+    assert b"agentctl-11" not in (tmp_path / "r").read_bytes()
+
+
 def test_a_request_that_is_not_in_the_file_is_drift_with_a_readable_difference(tmp_path: Path) -> None:
     drain(Recorder(ScriptedProvider(says("ok")), recording(tmp_path / "r")), request("what does f say?"))
     replayer = Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain))
