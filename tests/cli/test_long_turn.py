@@ -47,7 +47,7 @@ def test_the_model_chooses_the_end_and_every_request_has_the_task_and_the_recent
     ]
     server = served([SUMMARY, *turns, Turn(text="finished at last")], rules=[window], caches=Caches())
     flags = ("--max-context", str(WINDOW), "--max-steps", "300", "--max-tool-calls", "300", "--allow", "bash", "-q")
-    ran = world.run("-p", "Task KIWI: go on", "--json", *flags, "--think", "low", server=server, api=api)
+    ran = world.run("-p", "Task KIWI: go on", "--json", *flags, "--think", "low", server=server, api=api, limit_s=120)
     ran.ended("completed", 0)
     assert (ran.done["text"], ran.done["steps"]) == ("finished at last", steps + 1)
     assert server.refusals == []
