@@ -84,15 +84,22 @@ class BudgetLedger:
                 hint="Name a file in a folder that this run can write to.",
             ) from error
         try:
+            state = self._opened(new_caps)
+        except BaseException:
+            self._lock.close()
+            raise
+        self.max_cost, self.max_tokens = state.max_cost, state.max_tokens
+
+    def _opened(self, new_caps: tuple[float | None, int | None]) -> State:
+        try:
             with self._held(OPEN_S):
                 if not self._path.exists():
                     self._write(_first(self._shown, new_caps))
-                state = self._read()
+                return self._read()
         except _Busy:
             raise UsageError(f"--budget-file {self._shown!r} is locked for more than {OPEN_S:.0f} s") from None
         except OSError as error:
             raise UsageError(f"--budget-file {self._shown!r} cannot be used: {error.strerror or error}") from error
-        self.max_cost, self.max_tokens = state.max_cost, state.max_tokens
 
     def admit(self, least: Amount, most: Amount) -> bool:
         """As promised by the port."""
