@@ -58,6 +58,7 @@ class Options(Record):
     tool_timeout: float | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
+    budget_file: str | None = None
     max_context: int | None = None
     continue_: bool | None = None
     continue_or_new: bool | None = None

@@ -107,6 +107,8 @@ class Settings(Record):
     tool_timeout: float
     max_tokens: int | None
     max_cost: float | None
+    budget_file: str | None
+    """Absolute path."""
     max_context: int | None
     continue_: bool
     continue_or_new: bool
@@ -183,7 +185,8 @@ def resolve(options: Options, *, env: Mapping[str, str], cwd: Path) -> Settings:
         problems = (*problems, *left_out)
     merged = _merge([_one_memory(_one_format(layer)) for layer in (*layers, project, user)])
     values, origins = _settle(merged, trust)
-    for name in ("policy", "output", "prompt_file", "record", "replay", "pin_file", "ca_file", "add_dir"):
+    paths = ("policy", "output", "prompt_file", "record", "replay", "pin_file", "ca_file", "add_dir", "budget_file")
+    for name in paths:
         values[name] = _absolute(merged.get(name), values[name], root, places.config_file, cwd)
     values["tools"], narrowed = _tools(values["tools"], values["agent"], origins["tools"])
     store = find_store(places, root, values["project"])

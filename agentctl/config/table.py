@@ -398,6 +398,15 @@ OPTIONS: tuple[Option, ...] = (
         help="Cost of the run. [none]",
     ),
     Option(
+        name="budget_file",
+        flags=("--budget-file",),
+        kind="path",
+        group=LIMITS,
+        metavar="FILE",
+        is_never_project=True,
+        help="A budget that several runs share; the file holds its caps and what is spent.",
+    ),
+    Option(
         name="max_context",
         flags=("--max-context",),
         kind="size",

@@ -391,6 +391,44 @@ def _read_holder(fd: int) -> Holder:
         return Holder(pid=None, host="", age_s=None)
 
 
+class RangeLock:
+    """Exclusive locks on single bytes of a file; the file need not have them. Another open of it, also in the same
+    process, does not get a byte that is taken. The kernel frees all of them when the process dies, however it dies.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Makes the file (0600) when it is missing. Raises OSError."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        self._fd = _only_regular(os.open(path, flags, 0o600), path)
+
+    def try_take(self, place: int) -> bool:
+        """Takes the byte at this offset; False when another holder has it. Raises OSError where there are no locks."""
+        try:
+            self._set(fcntl.F_WRLCK, place)
+        except (BlockingIOError, PermissionError):  # EAGAIN or EACCES, as POSIX leaves open
+            return False
+        return True
+
+    def let_go(self, place: int) -> None:
+        self._set(fcntl.F_UNLCK, place)
+
+    def close(self) -> None:
+        """Frees all. The file stays: removing it would let two holders in."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _set(self, kind: int, place: int) -> None:
+        import struct  # only runs that share something take single bytes
+
+        if hasattr(fcntl, "F_OFD_SETLK"):  # Linux: bound to this open file, not to the process
+            row = struct.pack("hhqqi4x", kind, os.SEEK_SET, place, 1, 0)
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, row)
+        else:
+            operation = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
+            fcntl.lockf(self._fd, operation, 1, place)
+
+
 def make_private_dir(path: str | Path) -> Path:
     """The folder, made with mode 0700 together with its missing parents, whatever the umask. Raises OSError."""
     folder = Path(path)

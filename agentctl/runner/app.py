@@ -17,7 +17,7 @@ from agentctl.core.ports import Clock, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
-from agentctl.engine.budget import Budget, Limits
+from agentctl.engine.budget import Budget, Limits, NearLimits
 from agentctl.engine.context import Context
 from agentctl.engine.parts import LiveEvents, Parts
 from agentctl.engine.prompt import Prompt
@@ -32,6 +32,7 @@ from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
 from agentctl.runner.sandboxing import make_sandbox
 from agentctl.runner.saving import Opened, open_journal
+from agentctl.runner.shared_budget import open_ledger
 from agentctl.sandbox.environment import find_secrets, shell_argv
 from agentctl.sandbox.process import ProcessRunner
 from agentctl.state.outputs import KeptOutputs
@@ -59,6 +60,7 @@ class Assembly:
         init: Init,
         opened: Opened,
         cwd: Path,
+        changes: Changes,
         closers: list[Callable[[], object]],
     ) -> None:
         self.settings = settings
@@ -79,7 +81,7 @@ class Assembly:
         self.earlier_usage = saved.usage if saved and selected.forked_from is None else Usage()
         self.changed_policy = saved is not None and saved.policy not in ("", init.policy.digest if init.policy else "")
         """The session went on under other rules so far; those of this run count."""
-        self.changes = Changes(settings.root)
+        self.changes = changes
         self.output = Path(settings.output) if settings.output else None
         self._cwd = cwd
         self._closers = closers
@@ -138,16 +140,18 @@ async def assemble(
     reader = WorkspaceReader(settings.root, settings.trust)
     policy = load_run_policy(settings, reader)
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
-    live = LiveEvents()
+    live = tape.live if tape else LiveEvents()
     planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
     sandbox = await make_sandbox(settings, env, hardening)
     runner = sandbox.runner
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
     if tape is not None:
-        provider, tools = tape.around(model, provider, tools)
+        provider, tools = tape.around(model, provider, tools, outputs)
     agent = AGENTS[settings.agent]
     specs = [tool.spec for tool in tools.values()]
-    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=planes.sections)
+    ledger = open_ledger(settings, model, is_demo=is_demo)
+    budget = Budget(_limits(settings), model.price, ledger)
+    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=[*planes.sections, NearLimits(budget)])
     request_options = RequestOptions(
         think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
     )
@@ -156,12 +160,13 @@ async def assemble(
     )
     if saved is not None and saved.view is not None:
         context.view = View.from_row(saved.view)
+    changes = Changes(settings.root)
     parts = Parts(
         provider=provider,
         context=context,
         tools=tools,
         policy=policy,
-        budget=Budget(_limits(settings), model.price),
+        budget=budget,
         repeat=RepeatGuard(),
         outputs=outputs,
         live=live,
@@ -194,7 +199,13 @@ async def assemble(
         init=_init(settings, model, tools, policy, planes, sandbox.used, inputs, problems),
         opened=opened,
         cwd=cwd,
-        closers=[workspace.close, outputs.close, opened.selected.release],
+        changes=tape.changes(changes) if tape else changes,
+        closers=[
+            workspace.close,
+            outputs.close,
+            opened.selected.release,
+            *(part.close for part in (ledger, tape) if part),
+        ],
     )
 
 
@@ -306,5 +317,6 @@ def _shown_limits(settings: Settings) -> dict[str, object]:
         "timeout_s": settings.timeout,
         "tool_timeout_s": settings.tool_timeout,
         "max_context": settings.max_context,
+        "budget_file": settings.budget_file,
         "max_output_tokens": settings.max_output_tokens,
     }

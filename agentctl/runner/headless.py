@@ -154,7 +154,7 @@ class Run:
             clock=self._clock,
             redactor=assembly.redactor,
             position=self._position,
-            joins=not assembly.settings.replay,
+            joins=not (assembly.settings.record or assembly.settings.replay),
         )
         for stamped in self.stamper.stamp(assembly.init):
             yield stamped
