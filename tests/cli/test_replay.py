@@ -145,7 +145,8 @@ def test_what_the_session_keeps_is_kept_in_a_replay_too(world: World, served: An
     assert [event["error"][:18] for event in recorded.of("tool-error")] == ["The stack is empty"]
     replayed = world.run("-p", "go", "--json", "--replay", "r").ended("completed", 0)
     assert normal(replayed) == normal(recorded)
-    assert replayed.done["todos"] and replayed.done["injected"]
+    assert replayed.done["todos"]
+    assert replayed.done["injected"]
 
 
 def test_live_tools_run_again(world: World, served: Any) -> None:
