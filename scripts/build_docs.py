@@ -278,11 +278,13 @@ def habits() -> str:
                 _CALL_IDS[profile.call_id_rule],
                 _SCHEMAS[profile.schema_rule],
                 code(profile.reasoning_echo),
+                "inside" if preset.api in profile.answer_parts else "behind",
                 "yes" if profile.parses_think_tags else "no",
                 "yes" if profile.recovers_calls else "no",
             )
         )
     titles = ("vendor", "output limit", "ids of calls", "schemas of tools", "reasoning goes back in")
+    titles = (*titles, "images of results")
     return table((*titles, "`<think>` is reasoning", "calls are read from text"), rows)
 
 
