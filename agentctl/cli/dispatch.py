@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
@@ -17,6 +18,15 @@ _SIGNALS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 
 def dispatch(words: list[str]) -> int:
     """A run when the first word is a flag or there is none; otherwise the verb that it names."""
+    try:
+        return _dispatch(words)
+    finally:
+        output = sys.modules.get("agentctl.runner.output")  # what was never loaded has printed nothing
+        if output is not None:
+            output.end_fence()
+
+
+def _dispatch(words: list[str]) -> int:
     gc.disable()  # imports make no garbage; looking for it all the same takes a fifth of the start-up
     for number in _SIGNALS:
         signal.signal(number, _stopped)
@@ -54,10 +64,10 @@ def _run(call: Callable[[], int]) -> int:
     try:
         return call()
     except Exception as bug:  # noqa: BLE001 - a bug in the last word of a run; stdout may already hold that word
-        from agentctl.runner.output import describe, say
+        from agentctl.runner.output import describe, masked, say
 
         for line in describe(_as_error(bug)):
-            say(line)
+            say(masked(line))
         return ENDINGS["error"].exit_code
 
 

@@ -9,7 +9,7 @@ a recording replays in another folder. Secrets are masked before anything is wri
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentctl.core.codec import dumps, loads, message_from_dict, message_to_dict, price_from_dict, usage_from_dict
@@ -140,7 +140,8 @@ class Recording:
                 "kind": failure.kind,
                 "usage": as_dict(failure.usage),
             }
-        self.write("exchange", {"key": key_of(row), "request": row, "items": items, "failure": told})
+        whole = _with_whole_secrets(items, self._redact)
+        self.write("exchange", {"key": key_of(row), "request": row, "items": whole, "failure": told})
 
     def result(self, call_id: str, name: str, args: JsonObject, result: ToolResult) -> None:
         self.write("result", {"call": call_id, "name": name, "args": args, "result": as_dict(result)})
@@ -277,6 +278,24 @@ class ReplayedTool:
     async def run(self, call_id: str, args: JsonObject) -> ToolResult:
         recorded = self._replay.result(call_id, self.spec.name)
         return recorded if recorded is not None else await self._inner.run(call_id, args)
+
+
+def _with_whole_secrets(items: Sequence[JsonObject], redact: Callable[[str], str]) -> list[JsonObject]:
+    """Pieces that hold a secret only together become one masked piece; all others stay as they were cut."""
+    kept: list[JsonObject | None] = list(items)
+    for kind in ("text", "reasoning"):
+        places: list[int] = []
+        for place, row in enumerate((*items, {"item": "completed"})):
+            if row["item"] == kind:
+                places.append(place)
+            elif row["item"] in ("retry", "attempt", "completed") and places:
+                joined = "".join(items[number]["text"] for number in places)
+                if redact(joined) != joined:
+                    kept[places[0]] = {**items[places[0]], "text": redact(joined)}
+                    for number in places[1:]:
+                        kept[number] = None
+                places = []
+    return [row for row in kept if row is not None]
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ from agentctl.runner.plane import Needs
 from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
-from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
+from agentctl.runner.secrets import run_secrets
+from agentctl.sandbox.environment import child_environment, shell_argv
 from agentctl.sandbox.levels import report
 from agentctl.sandbox.process import ProcessRunner
 from agentctl.state.journal import Journal
@@ -123,7 +124,7 @@ async def assemble(
 
     `hardening` is what could not be done to protect this process, see sandbox/levels.py.
     """
-    secrets, named = find_secrets(env, settings.secret_env)
+    secrets, named = run_secrets(env, settings.secret_env, settings.root)
     redactor = Redactor(secrets)
     saved, session = selected.saved, selected.id
     tape = _tape(settings, session, redactor)

@@ -35,6 +35,7 @@ from agentctl.runner.app import Assembly, assemble
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.failure import startup_init
 from agentctl.runner.plane import Turn
+from agentctl.runner.secrets import startup_redactor
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Stop, stop_after
@@ -141,6 +142,8 @@ class Run:
                 is_demo=self._is_demo,
             )
         except BaseException:  # whatever it was, the first line comes
+            redactor = startup_redactor(self._env, self._options.secret_env)
+            self.stamper = Stamper(session=None, clock=self._clock, redactor=redactor, position=self._position)
             for stamped in self.stamper.stamp(startup_init(str(self._cwd))):
                 yield stamped
             raise
@@ -272,14 +275,15 @@ class Run:
         from agentctl.core.files import replace_file
 
         try:
-            replace_file(assembly.output, (self._account.text + "\n").encode("utf-8", "replace"))
+            text = assembly.redactor.text(self._account.text)
+            replace_file(assembly.output, (text + "\n").encode("utf-8", "replace"))
         except OSError as failure:
             return AgentctlError(f"-o {str(assembly.output)!r} cannot be written: {failure.strerror or failure}")
         return None
 
-    def last_word(self, error: AgentctlError) -> bytes:
+    def last_word(self, error: AgentctlError) -> list[bytes]:
         """The end as JSON lines, when cleaning up takes too long to get there in order."""
-        return b"".join(map(encode_event, self._end(error)))
+        return list(map(encode_event, self._end(error)))
 
     def _done(self, error: AgentctlError | None) -> Done:
         assembly, account = self._assembly, self._account
