@@ -28,6 +28,7 @@ from agentctl.core.events import (
 )
 from agentctl.core.ports import Appended, Clock, Degraded, Item, Saved, Spent, Viewed
 from agentctl.core.redact import Redactor
+from agentctl.core.signals import hold_signals
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
 from agentctl.runner.account import Account
@@ -38,7 +39,7 @@ from agentctl.runner.plane import Turn
 from agentctl.runner.secrets import startup_redactor
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
-from agentctl.runner.stop import EarlySignals, Stop, stop_after
+from agentctl.runner.stop import EarlySignals, Launcher, Stop, stop_after
 from agentctl.sandbox.levels import harden_self
 from agentctl.state.selection import Selected, select, wanted_of
 from agentctl.state.sessions import Sessions
@@ -282,7 +283,9 @@ class Run:
         return None
 
     def last_word(self, error: AgentctlError) -> list[bytes]:
-        """The end as JSON lines, when cleaning up takes too long to get there in order."""
+        """The end as JSON lines, when cleaning up takes too long to get there in order; nothing when it was said."""
+        if self.done is not None:
+            return []
         return list(map(encode_event, self._end(error)))
 
     def _done(self, error: AgentctlError | None) -> Done:
@@ -375,7 +378,7 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
     show = Show(options, env, run.stamper, stop.trigger)
     stop.bind(lambda error: show.give_up(run.last_word(error), run.done))
     early.hand_over(stop, run.interrupt)
-    watch = asyncio.create_task(_watch_reader(show, stop))
+    watch = asyncio.create_task(_watch_around(show, stop, Launcher(env)))
     async with aclosing(run.events()) as events:
         async for stamped in events:
             show.stamper = run.stamper
@@ -392,14 +395,18 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
                 break  # nobody reads the last line
     watch.cancel()
     stop.finish()
+    hold_signals()
     show.explain(run.error)
     return run.done.exit_code if run.done else ENDINGS["error"].exit_code
 
 
-async def _watch_reader(show: Show, stop: Stop) -> None:
-    """A reader that left ends the run also while nothing is written."""
+async def _watch_around(show: Show, stop: Stop, launcher: Launcher) -> None:
+    """A reader that left ends the run also while nothing is written; so does, in CI, a step that is over."""
     while True:
         await asyncio.sleep(READER_CHECK_S)
         if show.is_reader_gone():
             stop.trigger(Cancelled("the reader of stdout is gone", exit_code=141))
+            return
+        if launcher.is_gone():
+            stop.trigger(Cancelled("the process that started agentctl has ended", exit_code=129))
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Mapping
 
 from agentctl.config.options import Options
@@ -36,6 +37,7 @@ class Show:
         self._fail = fail
         self._stdout = Stdout()
         self._timer: asyncio.TimerHandle | None = None
+        self._is_done_shown = threading.Event()
 
     def adopt(self, settings: Settings) -> None:
         """The settings are known: a config file may have had a say."""
@@ -49,6 +51,7 @@ class Show:
         if isinstance(event, Done):
             async with asyncio.timeout(LAST_LINE_S):
                 await self._show_done(event, stamped)
+            self._is_done_shown.set()
         elif self.format == "jsonl":
             await self._stdout.write(encode_event(stamped))
             self._flush_later()
@@ -57,11 +60,16 @@ class Show:
         return self._stdout.is_reader_gone()
 
     def give_up(self, lines: list[bytes], done: Done | None) -> None:
-        """From the watchdog thread: the last line now, then the process ends, whatever hangs."""
+        """From the watchdog thread or a second Ctrl-C: the last line now, then the process ends, whatever hangs.
+
+        Without lines the run has come to its end by itself; what is still on its way is written.
+        """
+        if not lines and threading.current_thread() is not threading.main_thread():
+            self._is_done_shown.wait(LAST_LINE_S / 4)
         if self.format == "jsonl":
             self._stdout.write_now(b"".join(lines), LAST_LINE_S / 4)
         elif self.format == "json":
-            self._stdout.write_now(lines[-1], LAST_LINE_S / 4)
+            self._stdout.write_now(b"".join(lines[-1:]), LAST_LINE_S / 4)
         end_fence()
         os._exit(done.exit_code if done else 1)
 
