@@ -66,7 +66,7 @@ def child_of_a_shell(world: World, server: Any, prefix: str, **env: str) -> int:
         shell.kill()
         shell.wait()
         started = time.monotonic()
-        is_over = wait_until(lambda: not Path(f"/proc/{pid}").exists() or "State:\tZ" in state(pid), 5)
+        is_over = wait_until(lambda: not Path(f"/proc/{pid}").exists() or "State:\tZ" in state(pid), 2.5)
         return round(time.monotonic() - started) if is_over else 99
     finally:
         shell.stdout.close()
