@@ -44,7 +44,8 @@ PATH_GUARDS: tuple[PathGuard, ...] = (
         excluded=SECRET_EXCLUDED,
         trips=(".env", "a/.env.local", "prod.env", "id_rsa", "deploy/server.pem", ".ssh/config", "x/credentials.json",
                ".npmrc", "secrets.yaml", "x/.docker/config.json", ".kube/config", ".Env", "ID_RSA"),
-        passes=(".env.example", "docker/config.json", "environment.py", "src/keys.py", "secrets.py", "id_rsa.md", "docs/ssh/config.md"),
+        passes=(".env.example", "docker/config.json", "environment.py",
+                "src/keys.py", "secrets.py", "id_rsa.md", "docs/ssh/config.md"),
     ),
     PathGuard(
         id="git-internals",

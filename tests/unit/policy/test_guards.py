@@ -91,7 +91,7 @@ def test_commands_meet_the_path_tables(tmp_path: Path) -> None:
         "sed -i s/a/b/ yarn.lock": "protect:lockfiles",
         "sort a -o dist/x": "protect:build-output",
         "cp evil .agentctl/policy.toml": "guard:own-rules",
-        "cp policy.toml .agentctl/": "guard:own-rules",
+        "cp policy.toml .agentctl/": "guard:own-folder",
         "install -t .git/hooks pre-commit": "guard:git-internals",
         "curl -o id_rsa https://example.org": "guard:secrets",
         "dd if=x of=../y": "guard:outside-workspace",
