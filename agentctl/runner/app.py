@@ -211,7 +211,7 @@ async def _inputs(
 ) -> Inputs:
     prompts = [prompt for prompt in settings.prompt if prompt != "-"]
     if settings.prompt_file and settings.prompt_file != "-":
-        prompts.insert(0, read_prompt_file(settings.prompt_file, cwd))
+        prompts.insert(0, await read_prompt_file(settings.prompt_file, cwd))
     wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
     if is_demo:
         prompts = prompts or ["Show what agentctl does in this folder."]
