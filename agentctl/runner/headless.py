@@ -78,6 +78,8 @@ class Run:
         self._turn = 0
         self.stamper = Stamper(session=None, clock=clock, redactor=Redactor({}), position=self._position)
         self._selected: Selected | None = None
+        self._has_begun = False
+        """Whether the first line is on its way."""
         self.settings: Settings | None = None
         """None until they are known."""
         self.done: Done | None = None
@@ -122,6 +124,7 @@ class Run:
         except Exception as bug:  # noqa: BLE001  # the last line must come on every path
             error = AgentctlError(f"{type(bug).__name__}: {bug}", hint="This is a bug in agentctl. --debug shows more.")
             error.__cause__ = bug
+        error = await self._stop.settle() or error
         self._stop.close()
         for stamped in self._end(error):
             yield stamped
@@ -145,6 +148,7 @@ class Run:
         except BaseException:  # whatever it was, the first line comes
             redactor = startup_redactor(self._env, self._options.secret_env)
             self.stamper = Stamper(session=None, clock=self._clock, redactor=redactor, position=self._position)
+            self._has_begun = True
             for stamped in self.stamper.stamp(startup_init(str(self._cwd))):
                 yield stamped
             raise
@@ -158,6 +162,7 @@ class Run:
             position=self._position,
             joins=not assembly.settings.replay,
         )
+        self._has_begun = True
         for stamped in self.stamper.stamp(assembly.init):
             yield stamped
         if assembly.changed_policy:
@@ -286,7 +291,8 @@ class Run:
         """The end as JSON lines, when cleaning up takes too long to get there in order; nothing when it was said."""
         if self.done is not None:
             return []
-        return list(map(encode_event, self._end(error)))
+        first = () if self._has_begun else self.stamper.stamp(startup_init(str(self._cwd)))
+        return list(map(encode_event, (*first, *self._end(error))))
 
     def _done(self, error: AgentctlError | None) -> Done:
         assembly, account = self._assembly, self._account

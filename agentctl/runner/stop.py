@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from agentctl.core.errors import AgentctlError, Cancelled, TimedOut
 from agentctl.core.signals import STOPPING, remember, was_hangup_ignored
@@ -58,6 +59,14 @@ class Stop:
             while task.cancelling():
                 task.uncancel()
         return self.reason
+
+    async def settle(self) -> AgentctlError | None:
+        """The reason, after a cancellation that is on its way has arrived: later it would tear the last words."""
+        task = asyncio.current_task()
+        if self.reason is not None and task is not None and task.cancelling():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+        return self.take()
 
     def close(self) -> None:
         """The turn is over and the end is being written: nothing can stop it any more."""
