@@ -35,6 +35,8 @@ _PARTS: dict[str, type[Record]] = {
 _NAMES = {kind: name for name, kind in _PARTS.items()}
 _LINE_BREAKS = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "\x85\u2028\u2029")
 """Line breaks for some readers (str.splitlines, old JavaScript), so they leave as escapes."""
+_LOG_COMMAND = (b"##[", b"##\\u005b")
+"""Obeyed by GitHub's runner wherever it stands in a line of a log."""
 
 
 def scrub(value: Any) -> Any:
@@ -56,7 +58,7 @@ def dumps(value: object, *, indent: bool = False) -> bytes:
         data = orjson.dumps(value, _plain, orjson.OPT_INDENT_2 if indent else 0)
     except TypeError:
         data = _dumps_odd(value, indent=indent)
-    for sign, escape in _LINE_BREAKS:
+    for sign, escape in (*_LINE_BREAKS, _LOG_COMMAND):
         if sign in data:
             data = data.replace(sign, escape)
     return data

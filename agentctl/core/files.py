@@ -264,27 +264,23 @@ def create_file(path: str | Path, mode: int = 0o600) -> int:
 
 
 def open_append(path: str | Path, mode: int = 0o600) -> int:
-    """A log for append_record, made when it is missing. Its last component must not be a symlink. Raises OSError."""
+    """A log for append_record, made when it is missing; one that is open to more users than `mode` says is closed.
+
+    Its last component must not be a symlink. Raises OSError.
+    """
     flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
         fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        return _tightened(_only_regular(os.open(path, flags), path), mode)
+        fd = _only_regular(os.open(path, flags), path)
+        make_private(fd, mode)
+        return fd
     os.fchmod(fd, mode)
     folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         sync_folder(folder)
     finally:
         os.close(folder)
-    return fd
-
-
-def _tightened(fd: int, mode: int) -> int:
-    """Takes away the rights that a file has beyond `mode`: somebody copied it, or restored a backup."""
-    now = stat.S_IMODE(os.fstat(fd).st_mode)
-    if now & ~mode:
-        with suppress(OSError):  # of another owner
-            os.fchmod(fd, now & mode)
     return fd
 
 
@@ -360,6 +356,7 @@ def lock_file(path: str | Path) -> Lock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
         try:
             _check_regular(os.fstat(fd), path)
+            make_private(fd, 0o600)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -429,8 +426,19 @@ class RangeLock:
             fcntl.lockf(self._fd, operation, 1, place)
 
 
+def make_private(fd: int, mode: int) -> None:
+    """Takes an open file or folder from users that `mode` does not name. Somebody else's is left as it is."""
+    found = stat.S_IMODE(os.fstat(fd).st_mode)
+    if found & ~mode & 0o7777 or found & mode & 0o700 != mode & 0o700:
+        with suppress(PermissionError):
+            os.fchmod(fd, mode)
+
+
 def make_private_dir(path: str | Path) -> Path:
-    """The folder, made with mode 0700 together with its missing parents, whatever the umask. Raises OSError."""
+    """The folder, made with mode 0700 together with its missing parents, whatever the umask. Raises OSError.
+
+    A folder that is there already and open to others is closed to them; its parents are left alone.
+    """
     folder = Path(path)
     missing = []
     for step in (folder, *folder.parents):
@@ -443,13 +451,14 @@ def make_private_dir(path: str | Path) -> Path:
             step.chmod(0o700)
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    if not missing:
+        keep_private(folder)
     return folder
 
 
-def keep_private(folder: Path) -> Path:
+def keep_private(folder: Path) -> None:
     """Takes the rights of others away from a folder of ours; what another owner set stays as it is."""
     with suppress(OSError):
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & 0o077:
             folder.chmod(mode & 0o700)
-    return folder

@@ -141,7 +141,7 @@ async def _run_group(parts: Parts, group: Sequence[Prepared | Refused]) -> Async
         if isinstance(entry, Prepared):
             event, message = _finish(parts, entry, *tasks[entry.call.id].result())
         else:
-            event, message = entry.event, answer(entry.call, entry.text, is_error=True)
+            event, message = entry.event, answer(entry.call, parts.redaction.text(entry.text), is_error=True)
         yield Appended(message=message)
         yield event
         if isinstance(entry, Refused) and entry.error is not None:

@@ -110,7 +110,8 @@ class Recording:
         """`end`: whole, failed, or stopped, when the run did not hear the answer to its end."""
         row = map_strings(canonical(request, self._names), self._redact)
         told = _failure_row(failure) if failure is not None else None
-        self.write("exchange", {"key": key_of(row), "request": row, "items": items, "failure": told, "end": end})
+        whole = _with_whole_secrets(items, self._redact)
+        self.write("exchange", {"key": key_of(row), "request": row, "items": whole, "failure": told, "end": end})
 
     def result(self, call_id: str, name: str, args: JsonObject, result: ToolResult, kept: int) -> None:
         row = {"call": call_id, "name": name, "args": args, "result": as_dict(result), "kept": kept}
@@ -306,6 +307,24 @@ class ReplayedTool:
                 self._emit(event)
         self._keep(recorded.kept)
         return recorded.result
+
+
+def _with_whole_secrets(items: Sequence[JsonObject], redact: Callable[[str], str]) -> list[JsonObject]:
+    """Pieces that hold a secret only together become one masked piece; all others stay as they were cut."""
+    kept: list[JsonObject | None] = list(items)
+    for kind in ("text", "reasoning"):
+        places: list[int] = []
+        for place, row in enumerate((*items, {"item": "completed"})):
+            if row["item"] == kind:
+                places.append(place)
+            elif row["item"] in ("retry", "attempt", "completed") and places:
+                joined = "".join(items[number]["text"] for number in places)
+                if redact(joined) != joined:
+                    kept[places[0]] = {**items[places[0]], "text": redact(joined)}
+                    for number in places[1:]:
+                        kept[number] = None
+                places = []
+    return [row for row in kept if row is not None]
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

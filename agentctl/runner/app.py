@@ -32,8 +32,9 @@ from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
 from agentctl.runner.sandboxing import make_sandbox
 from agentctl.runner.saving import Opened, open_journal
+from agentctl.runner.secrets import run_secrets
 from agentctl.runner.shared_budget import open_ledger
-from agentctl.sandbox.environment import find_secrets, shell_argv
+from agentctl.sandbox.environment import shell_argv
 from agentctl.sandbox.process import ProcessRunner
 from agentctl.state.outputs import KeptOutputs
 from agentctl.state.selection import Selected
@@ -129,7 +130,7 @@ async def assemble(
     is saved: somebody only looks at what a run would be.
     """
     keeping = settings.replace(ephemeral=True) if is_preview else settings
-    secrets, named = find_secrets(env, settings.secret_env)
+    secrets, named = run_secrets(env, settings.secret_env, settings.root)
     redactor = Redactor(secrets)
     saved, session = selected.saved, selected.id
     tape = _tape(settings, session, redactor)
@@ -230,7 +231,7 @@ async def _inputs(
 ) -> Inputs:
     prompts = [prompt for prompt in settings.prompt if prompt != "-"]
     if settings.prompt_file and settings.prompt_file != "-":
-        prompts.insert(0, read_prompt_file(settings.prompt_file, cwd))
+        prompts.insert(0, await read_prompt_file(settings.prompt_file, cwd))
     wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
     if is_demo:
         prompts = prompts or ["Show what agentctl does in this folder."]

@@ -63,6 +63,10 @@ class Stamper:
         yield from self.flush()
         yield self._envelope(map_strings(event, self._redactor.text))
 
+    def mask(self, text: str) -> str:
+        """For what leaves the run beside its events."""
+        return self._redactor.text(text)
+
     @property
     def is_joining(self) -> bool:
         """True while text waits that `due` will give out."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agentctl.core.codec import dumps
 from agentctl.core.errors import JournalError
-from agentctl.core.files import keep_private, make_private_dir, replace_file
+from agentctl.core.files import make_private_dir, replace_file
 from agentctl.core.record import map_strings
 from agentctl.core.types import JsonObject
 from agentctl.state.journal import read_session_log
@@ -26,7 +26,7 @@ def fork_session(source: Path, target: Path, redact: Callable[[str], str], *, no
     header: JsonObject = {"record": "header", "time": now, "format": FORMAT, **facts}
     data = b"".join(dumps(map_strings(row, redact)) + b"\n" for row in (header, *kept))
     try:
-        keep_private(make_private_dir(target.parent))
+        make_private_dir(target.parent)
         replace_file(target, data, mode=0o600)
     except OSError as error:
         raise JournalError(

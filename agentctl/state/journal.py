@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agentctl.core.codec import dumps, message_from_dict, message_to_dict
 from agentctl.core.errors import JournalError, UsageError
-from agentctl.core.files import append_record, cut_torn_tail, keep_private, make_private_dir, open_append
+from agentctl.core.files import append_record, cut_torn_tail, make_private_dir, open_append
 from agentctl.core.record import as_dict, map_strings
 from agentctl.core.types import JsonObject, Message, Todo, ToolAnswer, Usage
 from agentctl.state.records import Damage, Log, read_log
@@ -53,7 +53,7 @@ class Journal:
         """What this run has written down as used."""
         self.cost_usd: float | None = 0.0
         try:
-            keep_private(make_private_dir(path.parent))
+            make_private_dir(path.parent)
             self._descriptor = open_append(path)
             self.torn_bytes = cut_torn_tail(self._descriptor)
             """Of a record that a killed run had begun; they are cut off."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentctl.core.errors import Busy, UsageError
 from agentctl.core.events import Notice
-from agentctl.core.files import Lock, LockHeld, keep_private, lock_file, make_private_dir
+from agentctl.core.files import Lock, LockHeld, lock_file, make_private_dir
 from agentctl.core.ports import Clock
 from agentctl.core.record import Record
 from agentctl.core.types import Problem
@@ -213,7 +213,7 @@ def _load(path: Path) -> SavedSession | None:
 
 def take_lease(path: Path) -> Lock:
     """The lease of the session with this journal. Raises LockHeld, and OSError where none can be made."""
-    keep_private(make_private_dir(path.parent))
+    make_private_dir(path.parent)
     return lock_file(path.with_suffix(".lock"))
 
 
