@@ -7,7 +7,7 @@ from importlib import import_module
 
 from agentctl.cli.words import asked_for, named
 from agentctl.config.options import from_flags
-from agentctl.config.table import MODEL, OPTIONS, PROMPT, SAFETY, Option
+from agentctl.config.table import MODEL, OPTIONS, PROMPT, SAFETY, SESSION, Option
 from agentctl.core.errors import UsageError
 from agentctl.core.record import Record
 from agentctl.core.text import did_you_mean, nearest
@@ -28,6 +28,8 @@ class Verb(Record):
     choices: tuple[str, ...] = ()
     """Valid values of the first argument, when it is one of a list."""
     example: str = ""
+    own: tuple[Option, ...] = ()
+    """Switches of this verb alone; its function gets them by name."""
 
 
 def _flags(where: Callable[[Option], bool]) -> tuple[Option, ...]:
@@ -38,6 +40,8 @@ _FORM = frozenset({"json", "quiet", "debug"})
 _SHOWN = _flags(lambda option: option.name in _FORM)
 _PLACED = _flags(lambda option: option.name in _FORM or option.name in ("directory", "project", "trust"))
 _SETTINGS = _flags(lambda option: not option.is_once or option.name == "directory")
+_APPROVALS = _flags(lambda option: option.name in _FORM or option.name in ("directory", "project", "trust", "resume"))
+_ALL = Option(name="is_all", flags=("--all",), kind="switch", group=SESSION, help="Every call that waits.")
 _RUN = _flags(lambda option: option.group != PROMPT and option.name != "continue_")
 _POLICY = _flags(
     lambda option: (
@@ -64,6 +68,36 @@ VERBS: tuple[Verb, ...] = (
         help="saved sessions of this folder",
         flags=_PLACED,
         example="agentctl sessions list --json",
+    ),
+    Verb(
+        words=("approvals", "list"),
+        module="approval_verbs",
+        function="approvals_list",
+        help="calls that wait for approval",
+        flags=_APPROVALS,
+        example="agentctl approvals list --json",
+    ),
+    Verb(
+        words=("approvals", "approve"),
+        module="approval_verbs",
+        function="approvals_approve",
+        help="let a waiting call run, once, in the next run",
+        flags=_APPROVALS,
+        own=(_ALL,),
+        arguments=("id",),
+        optional=1,
+        example="agentctl approvals approve --all -r 0197f2",
+    ),
+    Verb(
+        words=("approvals", "deny"),
+        module="approval_verbs",
+        function="approvals_deny",
+        help="tell the model no",
+        flags=_APPROVALS,
+        own=(_ALL,),
+        arguments=("id",),
+        optional=1,
+        example="agentctl approvals deny 4f1c09d2ab77",
     ),
     Verb(
         words=("policy", "check"),
@@ -157,20 +191,22 @@ def prepare_verb(words: list[str]) -> Callable[[], int]:
     if verb is None:
         return lambda: _show_group(found)
     given = words[len(verb.words) :]
-    asked = asked_for(given, {flag: option for option in verb.flags for flag in option.flags})
+    asked = asked_for(given, {flag: option for option in (*verb.flags, *verb.own) for flag in option.flags})
     return (lambda: _show_verb(verb)) if asked in ("--help", "-h") else _parsed(verb, given)
 
 
 def _parsed(verb: Verb, given: list[str]) -> Callable[[], int]:
     from agentctl.cli.command import EXTRA, make_command, parse  # typer: only once the verb is known
 
-    said = parse(make_command(named(given, verb.flags), verb.arguments), given, verb.flags)
+    flags = (*verb.flags, *verb.own)
+    said = parse(make_command(named(given, flags), verb.arguments), given, flags)
     extra = said.pop(EXTRA)
     arguments = {name: said.pop(name) for name in verb.arguments}
+    switches = {option.name: bool(said.pop(option.name, False)) for option in verb.own}
     _check_arguments(verb, arguments, extra)
     options = from_flags(said)
     function: Callable[..., int] = getattr(import_module(f"agentctl.runner.{verb.module}"), verb.function)
-    return lambda: function(options, **arguments)
+    return lambda: function(options, **arguments, **switches)
 
 
 def _check_arguments(verb: Verb, arguments: dict[str, str | None], extra: Sequence[str] | None) -> None:
@@ -223,7 +259,7 @@ def _show_verb(verb: Verb) -> int:
 
     said = " ".join((*verb.words, *_usage_words(verb)))
     page = Page(usage=(f"agentctl {said} [FLAGS]",), about=f"{verb.help}.".capitalize(), examples=(verb.example,))
-    return write(help_text(make_command(verb.flags, page=page)).encode())
+    return write(help_text(make_command((*verb.flags, *verb.own), page=page)).encode())
 
 
 def _show_group(found: Sequence[Verb]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from agentctl.core.events import Event, Notice, Retry
 from agentctl.core.record import Record
@@ -14,7 +14,9 @@ from agentctl.core.types import (
     JsonObject,
     Message,
     ModelInfo,
+    PendingCall,
     Request,
+    ToolCall,
     ToolResult,
     ToolSpec,
     Usage,
@@ -154,6 +156,35 @@ class Outputs(Protocol):
     def open(self) -> OutputFile: ...
 
 
+# --- people ---------------------------------------------------------------------------------------------------------
+
+
+class Standing(Record):
+    """How an unanswered call of an earlier run stands.
+
+    `unknown`: it was interrupted, nobody knows what it did. `waiting` for a person's word; `granted`, once; `denied`;
+    `lapsed`: it waited, and no word can count any more. `open`: it has no effects, so it is simply made again.
+    """
+
+    state: Literal["unknown", "waiting", "granted", "denied", "lapsed", "open"]
+    pending: PendingCall | None = None
+    """What it waited for."""
+    is_saved: bool = True
+    """Whether the journal of this session has it; not so in a copy of the session that it belongs to."""
+    reason: str = ""
+    """For the model, where the call will not run."""
+
+
+class Approvals(Protocol):
+    def standing(self, call: ToolCall, args: JsonObject | None = None) -> Standing:
+        """A call of the history that no answer follows. With its arguments the grant is held against them, too."""
+        ...
+
+    def request(self, call: ToolCall, args: JsonObject, decision: Decision) -> PendingCall | str:
+        """What a call that the policy asks for waits for; or the reason why it does not wait, and is denied."""
+        ...
+
+
 # --- the run ------------------------------------------------------------------------------------------------------
 
 
@@ -203,5 +234,19 @@ class Viewed(Record):
     """A view of the engine, as a row."""
 
 
-Item: TypeAlias = Event | Appended | Spent | Viewed
+class Pending(Record):
+    """A call waits for approval. The journal has it on disk before any call of its step runs."""
+
+    call: PendingCall
+    is_new: bool
+    """False when an earlier run has written it down already."""
+
+
+class GrantUsed(Record):
+    """A granted call is about to run. The journal has it on disk before it does, so it never runs twice."""
+
+    approval: str
+
+
+Item: TypeAlias = Event | Appended | Spent | Viewed | Pending | GrantUsed
 """What run_turn yields: public events, and between them what only the journal sees."""

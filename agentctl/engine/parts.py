@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from agentctl.core.events import Event
-from agentctl.core.ports import Clock, Outputs, Policy, Provider, Tool
+from agentctl.core.ports import Approvals, Clock, Outputs, Policy, Provider, Tool
 from agentctl.core.record import Record
 from agentctl.core.types import ModelInfo
 from agentctl.engine.budget import Budget
@@ -47,6 +47,7 @@ class Parts(Record):
     tools: Mapping[str, Tool]
     """The tools that are offered, by name, in wire order."""
     policy: Policy
+    approvals: Approvals
     budget: Budget
     repeat: RepeatGuard
     outputs: Outputs

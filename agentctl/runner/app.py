@@ -25,10 +25,12 @@ from agentctl.engine.prompt import Prompt
 from agentctl.engine.repeat import RepeatGuard
 from agentctl.engine.view import View
 from agentctl.policy.engine import PolicyEngine
+from agentctl.runner.approvals import check_flags, check_waits, goes_on, resume_command, run_approvals
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
+from agentctl.runner.questions import Questions
 from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
 from agentctl.sandbox.levels import report
 from agentctl.sandbox.process import ProcessRunner
@@ -83,13 +85,15 @@ class Assembly:
         self._cwd = cwd
         self._closers = closers
 
-    @property
-    def resume(self) -> str | None:
-        """The command line that goes on with this session, from the folder the run was started in."""
+    def resume(self, *, pending: int = 0, questions: Sequence[str] = ()) -> str | None:
+        """The command line that goes on with this session, from the folder the run was started in.
+
+        `pending` calls wait for approval, and `questions`, by their ids, for an answer.
+        """
         if self.journal is None:
             return None
         where = "" if self.settings.root == self._cwd.resolve() else f" -C {shlex.quote(str(self.settings.root))}"
-        return f"agentctl -r {self.session}{where} -p 'PROMPT'"
+        return resume_command(self.settings, self.session, where, pending, questions)
 
     def check_strict(self) -> None:
         """Raises UsageError under --strict when something was left out."""
@@ -122,6 +126,7 @@ async def assemble(
 
     `hardening` is what could not be done to protect this process, see sandbox/levels.py.
     """
+    check_flags(settings)
     secrets, named = find_secrets(env, settings.secret_env)
     redactor = Redactor(secrets)
     saved, session = selected.saved, selected.id
@@ -132,11 +137,15 @@ async def assemble(
     outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=settings.ephemeral, redactor=redactor)
     reader = WorkspaceReader(settings.root, settings.trust)
     policy = load_run_policy(settings, reader)
-    inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
     live = LiveEvents()
+    questions = Questions(settings, reader, live.emit)
+    approvals = run_approvals(settings, selected, policy.digest, env, clock.now, redactor.text)
+    inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
+    if not inputs.turns:
+        check_waits(settings, saved.history if saved else (), approvals, questions)
     todos = TodoList(saved.todos if saved else ())
     runner = ProcessRunner(child_environment(env, settings.pass_env))
-    tools = _tools(settings, workspace, runner, outputs, live, policy, todos, redactor)
+    tools = _tools(settings, workspace, runner, outputs, live, policy, todos, redactor, questions)
     if tape is not None:
         provider, tools = tape.around(model, provider, tools)
     agent = AGENTS[settings.agent]
@@ -155,6 +164,7 @@ async def assemble(
         context=context,
         tools=tools,
         policy=policy,
+        approvals=approvals,
         budget=Budget(_limits(settings), model.price),
         repeat=RepeatGuard(),
         outputs=outputs,
@@ -163,7 +173,9 @@ async def assemble(
         clock=clock,
     )
     journal, unsaved = _journal(settings, selected, model, policy, clock, redactor)
-    problems = (*settings.problems, *named, *reader.problems, *policy.problems, *inputs.problems, *unsaved)
+    approvals.is_recorded = journal is not None
+    found = (*policy.problems, *inputs.problems, *approvals.problems, *unsaved)
+    problems = (*settings.problems, *named, *reader.problems, *found)
     return Assembly(
         settings=settings,
         parts=parts,
@@ -202,13 +214,16 @@ async def _inputs(
     prompts = [prompt for prompt in settings.prompt if prompt != "-"]
     if settings.prompt_file and settings.prompt_file != "-":
         prompts.insert(0, read_prompt_file(settings.prompt_file, cwd))
+    is_going_on = goes_on(settings) and not is_demo
     wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
     if is_demo:
         prompts = prompts or ["Show what agentctl does in this folder."]
-    mode = "append" if wants_stdin else "none" if is_demo else settings.stdin
+    mode = "append" if wants_stdin else "none" if is_demo or is_going_on else settings.stdin
     piped = await read_stdin(mode)
     reader = InputReader(workspace=workspace, cwd=cwd, outputs=outputs, may_read=policy.may_read, redact=redactor.text)
     inputs = reader.read(prompts=prompts, files=settings.file, images=settings.image, piped=piped)
+    if is_going_on:
+        return inputs
     if not inputs.turns or not all(turn.text.strip() for turn in inputs.turns):
         raise UsageError(
             "there is no prompt: neither -p nor --prompt-file was given and stdin holds no text",
@@ -226,6 +241,7 @@ def _tools(
     policy: PolicyEngine,
     todos: TodoList,
     redactor: Redactor,
+    questions: Questions,
 ) -> dict[str, Tool]:
     """The tools that are offered, in wire order."""
 
@@ -243,9 +259,9 @@ def _tools(
         redactor=redactor,
         shell=shell_argv()[0],
         default_timeout_s=settings.tool_timeout,
-        extra={"todo_write": todo_write},
+        extra={"todo_write": todo_write, "ask": questions.load},
     )
-    return {name: made[name] for name in settings.tools}
+    return questions.around({name: made[name] for name in settings.tools})
 
 
 def _limits(settings: Settings) -> Limits:

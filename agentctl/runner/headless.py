@@ -26,18 +26,21 @@ from agentctl.core.events import (
     ToolCalled,
     TurnEnd,
 )
-from agentctl.core.ports import Appended, Clock, Item, Spent, Viewed
+from agentctl.core.ports import Appended, Clock, GrantUsed, Item, Pending, Spent, Viewed
+from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
 from agentctl.runner.account import Account
 from agentctl.runner.app import Assembly, assemble
+from agentctl.runner.approvals import explain
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.failure import startup_init
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Stop, stop_after
 from agentctl.sandbox.levels import harden_self
+from agentctl.state.journal import Journal
 from agentctl.state.selection import Selected, select, wanted_of
 from agentctl.state.sessions import Sessions
 
@@ -184,12 +187,13 @@ class Run:
     async def _turns(self) -> AsyncGenerator[Item, None]:
         assembly = self._assembly
         assert assembly is not None
-        for number, prompt in enumerate(assembly.turns, start=1):
+        for number, prompt in enumerate(assembly.turns or (None,), start=1):
             self._turn = number
             self._account.begin_turn()
-            assembly.history.append(prompt)
-            if assembly.journal:
-                assembly.journal.turn(assembly.earlier_turns + number, prompt)
+            if prompt is not None:  # without one the session goes on with what it waits for
+                assembly.history.append(prompt)
+                if assembly.journal:
+                    assembly.journal.turn(assembly.earlier_turns + number, prompt)
             async with aclosing(run_turn(assembly.parts, assembly.history)) as turn:
                 async for item in turn:
                     yield item
@@ -200,17 +204,11 @@ class Run:
         """The journal first, then everybody else."""
         assembly = self._assembly
         assert assembly is not None
-        if isinstance(item, Appended):
+        if not isinstance(item, Event):
+            if isinstance(item, Pending):
+                self._account.wait(item.call)
             if assembly.journal:
-                assembly.journal.message(item.message)
-            return
-        if isinstance(item, Spent):
-            if assembly.journal:
-                assembly.journal.usage(item.usage, item.cost_usd)
-            return
-        if isinstance(item, Viewed):
-            if assembly.journal:
-                assembly.journal.view(item.view)
+                _write(assembly.journal, item)
             return
         if isinstance(item, ReasoningDelta) and not assembly.settings.show_reasoning:
             return
@@ -230,6 +228,8 @@ class Run:
             yield from self.stamper.stamp(outcome)
         self.error = error = error or self._verdict() or self._deliver()
         if error is not None:
+            if self._assembly:
+                explain(error, self._assembly.session, self._resume())
             yield from self.stamper.stamp(_error_event(error))
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:
@@ -290,10 +290,17 @@ class Run:
             commands=tuple(account.commands),
             todos=account.todos,
             injected=assembly.prompt.injected if assembly else {},
+            questions=tuple(account.questions.values()),
+            approvals=account.approvals,
             retries=account.retries,
-            resume=assembly.resume if assembly else None,
+            resume=self._resume(),
             problems=tuple(account.problems),
         )
+
+    def _resume(self) -> str | None:
+        if self._assembly is None:
+            return None
+        return self._assembly.resume(pending=len(self._account.pending), questions=self._account.waiting_questions)
 
     async def _close(self) -> None:
         if self._assembly is not None:
@@ -302,6 +309,22 @@ class Run:
                     await self._assembly.close()
         elif self._selected is not None:
             self._selected.release()
+
+
+def _write(journal: Journal, item: Appended | Spent | Viewed | Pending | GrantUsed) -> None:
+    """What only the journal sees."""
+    match item:
+        case Appended():
+            journal.message(item.message)
+        case Spent():
+            journal.usage(item.usage, item.cost_usd)
+        case Viewed():
+            journal.view(item.view)
+        case Pending():
+            if item.is_new:
+                journal.approval("waiting", pending=as_dict(item.call))
+        case GrantUsed():
+            journal.approval("used", id=item.approval)
 
 
 class DeniedAtEnd(AgentctlError):

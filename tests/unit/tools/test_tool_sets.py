@@ -68,7 +68,7 @@ def test_tools_run_as_dispatch_runs_them(desk: Desk) -> None:
     desk.put("secret/a", "needle\n")
     desk.put("open/a", "needle\n")
     tools = make(desk.workspace, may_read=lambda path: not path.startswith("secret/"))
-    assert list(tools) == [name for name in TOOL_NAMES if name != "todo_write"]
+    assert list(tools) == [name for name in TOOL_NAMES if name not in ("todo_write", "ask")]
     args = tools["grep"].parse({"pattern": "needle"})
     assert args == {"pattern": "needle"}
     assert tools["grep"].spec.subjects(args) == (Subject(kind="path", value="."),)
@@ -83,7 +83,7 @@ def test_tools_run_as_dispatch_runs_them(desk: Desk) -> None:
 
 def test_other_planes_bring_their_tools() -> None:
     workspace = Workspace(Path.cwd())
-    made = make(workspace, extra={"todo_write": lambda: None})
+    made = make(workspace, extra={"todo_write": lambda: None, "ask": lambda: None})
     assert list(made) == list(TOOL_NAMES)
 
 

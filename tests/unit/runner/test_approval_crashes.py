@@ -1,0 +1,138 @@
+"""kill -9 around a granted call, at every record of the journal and at every event: it never runs twice.
+
+AGENTCTL_CRASH_ROUNDS=N repeats the campaign with the other orders of calls and words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentctl.core.record import as_dict
+from agentctl.policy.grants import grant_for
+from agentctl.state.approvals import read_approvals
+from agentctl.state.journal import Journal
+from tests.unit.runner.waiting import END, READ, Place, Told, bash
+
+SUSPEND = ("--on-ask", "suspend", "--json")
+COMMANDS = ("echo a >> log", "echo b >> log")
+KILLER = """
+import os, signal, sys
+from agentctl import Options, events
+from agentctl.cli.run import parse_run
+last = int(sys.argv[1])
+for number, stamped in enumerate(events(parse_run(sys.argv[2:])), start=1):
+    if number == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    found = Place(tmp_path)
+    found.date = "2040-01-01"
+    return found
+
+
+def decide(place: Place, session: str, *words: str) -> None:
+    """What `approvals approve` and `deny` write."""
+    path = place.journal(session)
+    journal = Journal(path, lambda: "2040-01-02T00:00:00.000Z", str)
+    for word, approval in zip(words, read_approvals(path), strict=True):
+        grant = grant_for(approval.pending, project=path.parent.name, session=session)
+        if word == "granted":
+            journal.approval("granted", id=grant.approval, grant=as_dict(grant))
+        elif word == "denied":
+            journal.approval("denied", id=grant.approval)
+
+
+def suspend(place: Place) -> Told:
+    calls = [bash(COMMANDS[0]), READ, bash(COMMANDS[1])]
+    told = place.run(place.script({"text": "I act", "tool_calls": calls}), "-p", "go", *SUSPEND)
+    assert told.done["ended"] == "suspended"
+    return told
+
+
+def go_on(place: Place, session: str) -> Told:
+    """Without a prompt where something waits, else with one: as a pipeline would."""
+    told = place.run(place.script(END), "-r", session, "--json")
+    if told.done["ended"] == "usage":
+        told = place.run(place.script(END), "-r", session, "-p", "carry on", "--json")
+    return told
+
+
+def test_killed_at_every_record(place: Place) -> None:
+    """The journal as each kill would leave it, also in the middle of a line, with the side effects of that moment."""
+    session = suspend(place).done["session"]
+    decide(place, session, "granted", "granted")
+    path = place.journal(session)
+    assert place.run(place.script(END), "-r", session, "--json").done["ended"] == "completed"
+    assert place.log == ["a", "b"]
+    lines = path.read_bytes().splitlines(keepends=True)
+    seen: set[tuple[int, int]] = set()
+    for count in range(3, len(lines) + 1):
+        for torn in (b"", lines[count][: len(lines[count]) // 2] if count < len(lines) else b""):
+            ran = ran_by(lines[:count])
+            (place.root / "log").write_text("".join(f"{name}\n" for name in ran))
+            path.write_bytes(b"".join(lines[:count]) + torn)
+            told = go_on(place, session)
+            assert told.done["ended"] in ("completed", "suspended"), (count, told.of("error"))
+            assert len(place.log) == len(set(place.log)), (count, place.log)
+            seen.add((len(ran), len(place.log)))
+    assert {(0, 0), (0, 2), (1, 2), (2, 2)} <= seen
+
+
+def ran_by(lines: list[bytes]) -> list[str]:
+    """The commands that may have run by then: those whose grant is used."""
+    rows = [json.loads(line) for line in lines]
+    names = {row["pending"]["id"]: row["pending"]["input"]["command"][5] for row in rows if "pending" in row}
+    return [names[row["id"]] for row in rows if row["record"] == "approval" and row["state"] == "used"]
+
+
+WORDS = tuple(product(("granted", "denied", "waiting"), repeat=2))
+ROUNDS = int(os.environ.get("AGENTCTL_CRASH_ROUNDS", "0"))
+CAMPAIGN = WORDS * ROUNDS or [("granted", "granted")]
+
+
+@pytest.mark.parametrize("words", CAMPAIGN, ids="-".join)
+def test_killed_for_real_at_every_event(place: Place, words: tuple[str, str], tmp_path: Path) -> None:
+    """A process that goes on with granted calls ends by SIGKILL at its k-th event; the next one takes over."""
+    session = suspend(place).done["session"]
+    decide(place, session, *words)
+    home, kept = Path(place.env["AGENTCTL_HOME"]), tmp_path / "kept"
+    shutil.copytree(home, kept)
+    outcomes: set[tuple[str, ...]] = set()
+    for last in range(1, 40):
+        shutil.rmtree(home)
+        shutil.copytree(kept, home)
+        (place.root / "log").unlink(missing_ok=True)
+        if not is_killed(place, session, last):
+            break
+        told = go_on(place, session)
+        assert told.done["ended"] in ("completed", "suspended"), told.of("error")
+        assert len(place.log) == len(set(place.log)), (last, place.log)
+        allowed = {name for name, word in zip("ab", words, strict=True) if word == "granted"}
+        assert set(place.log) <= allowed
+        outcomes.add(tuple(place.log))
+    else:
+        raise AssertionError("the run has more events than expected")
+    assert last > 3
+    if words == ("granted", "granted"):
+        assert ("a", "b") in outcomes
+
+
+def is_killed(place: Place, session: str, last: int) -> bool:
+    words = ["-r", session, "--json", "--stdin", "none", "--model", f"scripted/{place.script(END)}"]
+    command: list[Any] = [sys.executable, "-c", KILLER, str(last), *words]
+    ended = subprocess.run(command, cwd=place.root, env=place.env, capture_output=True, check=False)
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr.decode()
+    return ended.returncode != 0
