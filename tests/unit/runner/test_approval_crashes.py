@@ -11,9 +11,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,16 +25,22 @@ from agentctl.state.journal import Journal
 from tests.unit.runner.waiting import END, READ, Place, Told, bash
 
 SUSPEND = ("--on-ask", "suspend", "--json")
-COMMANDS = ("echo a >> log", "echo b >> log")
+COMMANDS = ("echo a >> log && echo said", "echo b >> log && echo said")
 KILLER = """
 import os, signal, sys
-from agentctl import Options, events
+from agentctl import events
 from agentctl.cli.run import parse_run
-last = int(sys.argv[1])
-for number, stamped in enumerate(events(parse_run(sys.argv[2:])), start=1):
-    if number == last:
-        os.kill(os.getpid(), signal.SIGKILL)
+import agentctl.policy.commands, agentctl.tools.read, agentctl.tools.shell
+for line in sys.stdin:
+    last, child = int(line), os.fork()
+    if not child:
+        for number, _ in enumerate(events(parse_run(sys.argv[1:])), start=1):
+            if number == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(0)
+    print(os.waitpid(child, 0)[1], flush=True)
 """
+"""Goes on with a session once for each line of stdin, in a process that kills itself at the event of that number."""
 
 
 @pytest.fixture
@@ -110,29 +117,41 @@ def test_killed_for_real_at_every_event(place: Place, words: tuple[str, str], tm
     decide(place, session, *words)
     home, kept = Path(place.env["AGENTCTL_HOME"]), tmp_path / "kept"
     shutil.copytree(home, kept)
+    allowed = {name for name, word in zip("ab", words, strict=True) if word == "granted"}
     outcomes: set[tuple[str, ...]] = set()
-    for last in range(1, 40):
-        shutil.rmtree(home)
-        shutil.copytree(kept, home)
-        (place.root / "log").unlink(missing_ok=True)
-        if not is_killed(place, session, last):
-            break
-        told = go_on(place, session)
-        assert told.done["ended"] in ("completed", "suspended"), told.of("error")
-        assert len(place.log) == len(set(place.log)), (last, place.log)
-        allowed = {name for name, word in zip("ab", words, strict=True) if word == "granted"}
-        assert set(place.log) <= allowed
-        outcomes.add(tuple(place.log))
-    else:
-        raise AssertionError("the run has more events than expected")
-    assert last > 3
+    with killer(place, session) as ends_at:
+        for last in range(1, 40):
+            shutil.rmtree(home)
+            shutil.copytree(kept, home)
+            (place.root / "log").unlink(missing_ok=True)
+            if ends_at(last) == 0:
+                break
+            told = go_on(place, session)
+            assert told.done["ended"] in ("completed", "suspended"), told.of("error")
+            assert len(place.log) == len(set(place.log)), (last, place.log)
+            assert set(place.log) <= allowed
+            outcomes.add(tuple(place.log))
+    assert 3 < last < 39
     if words == ("granted", "granted"):
         assert ("a", "b") in outcomes
 
 
-def is_killed(place: Place, session: str, last: int) -> bool:
+@contextmanager
+def killer(place: Place, session: str) -> Iterator[Callable[[int], int]]:
+    """A function that gives how a run ended that was to be killed at this event: 0, or the signal."""
     words = ["-r", session, "--json", "--stdin", "none", "--model", f"scripted/{place.script(END)}"]
-    command: list[Any] = [sys.executable, "-c", KILLER, str(last), *words]
-    ended = subprocess.run(command, cwd=place.root, env=place.env, capture_output=True, check=False)
-    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr.decode()
-    return ended.returncode != 0
+    command = [sys.executable, "-c", KILLER, *words]
+    with subprocess.Popen(
+        command, cwd=place.root, env=place.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        source, sink = process.stdout, process.stdin
+
+        def ends_at(last: int) -> int:
+            print(last, file=sink, flush=True)
+            status = int(source.readline())
+            assert status in (0, signal.SIGKILL)
+            return status
+
+        yield ends_at
