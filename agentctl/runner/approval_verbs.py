@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings
-from agentctl.core.errors import Busy, UsageError
+from agentctl.core.errors import Busy, JournalError, UsageError
 from agentctl.core.files import LockHeld
 from agentctl.core.record import Record, as_dict
 from agentctl.core.redact import Redactor
@@ -161,7 +161,11 @@ class _journal_of:
         except OSError as error:
             raise UsageError(f"the session {self._item.session} cannot be locked: {error.strerror or error}") from error
         redactor = Redactor(find_secrets(dict(os.environ))[0])
-        return Journal(self._item.path, SystemClock().now, redactor.text)
+        try:
+            return Journal(self._item.path, SystemClock().now, redactor.text)
+        except JournalError:
+            self._lease.release()
+            raise
 
     def __exit__(self, *_error: object) -> None:
         self._lease.release()

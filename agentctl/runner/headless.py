@@ -26,8 +26,7 @@ from agentctl.core.events import (
     ToolCalled,
     TurnEnd,
 )
-from agentctl.core.ports import Appended, Clock, GrantUsed, Item, Pending, Spent, Viewed
-from agentctl.core.record import as_dict
+from agentctl.core.ports import Clock, Item, Pending
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
@@ -36,11 +35,11 @@ from agentctl.runner.app import Assembly, assemble
 from agentctl.runner.approvals import explain
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.failure import startup_init
+from agentctl.runner.saving import save
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Stop, stop_after
 from agentctl.sandbox.levels import harden_self
-from agentctl.state.journal import Journal
 from agentctl.state.selection import Selected, select, wanted_of
 from agentctl.state.sessions import Sessions
 
@@ -208,7 +207,7 @@ class Run:
             if isinstance(item, Pending):
                 self._account.wait(item.call)
             if assembly.journal:
-                _write(assembly.journal, item)
+                save(assembly.journal, item)
             return
         if isinstance(item, ReasoningDelta) and not assembly.settings.show_reasoning:
             return
@@ -309,22 +308,6 @@ class Run:
                     await self._assembly.close()
         elif self._selected is not None:
             self._selected.release()
-
-
-def _write(journal: Journal, item: Appended | Spent | Viewed | Pending | GrantUsed) -> None:
-    """What only the journal sees."""
-    match item:
-        case Appended():
-            journal.message(item.message)
-        case Spent():
-            journal.usage(item.usage, item.cost_usd)
-        case Viewed():
-            journal.view(item.view)
-        case Pending():
-            if item.is_new:
-                journal.approval("waiting", pending=as_dict(item.call))
-        case GrantUsed():
-            journal.approval("used", id=item.approval)
 
 
 class DeniedAtEnd(AgentctlError):

@@ -17,7 +17,8 @@ from agentctl.core.record import Record
 from agentctl.core.types import Grant, JsonObject, PendingCall
 
 State = Literal["waiting", "granted", "denied", "used", "answered"]
-_MARK = b'"approval"'
+_APPROVAL, _ANSWER = b'"approval"', b'"tool"'
+"""In every line that matters here; most lines of a long journal need not be parsed."""
 
 
 class SavedApproval(Record):
@@ -40,14 +41,12 @@ def read_approvals(path: Path) -> tuple[SavedApproval, ...]:
 
     Raises OSError.
     """
-    lines, _torn = read_records(path)
-    if not any(_MARK in line for line in lines):
-        return ()
     found: dict[str, SavedApproval] = {}
-    for line in lines:
+    for line in read_records(path)[0]:
+        if not (_APPROVAL in line or (found and _ANSWER in line)):
+            continue
         try:
-            row = loads(line)
-            _take(found, row)
+            _take(found, loads(line))
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
     return tuple(found.values())

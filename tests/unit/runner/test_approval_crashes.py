@@ -20,6 +20,7 @@ import pytest
 
 from agentctl.core.record import as_dict
 from agentctl.policy.grants import grant_for
+from agentctl.runner.clock import SystemClock
 from agentctl.state.approvals import read_approvals
 from agentctl.state.journal import Journal
 from tests.unit.runner.waiting import END, READ, Place, Told, bash
@@ -119,7 +120,7 @@ def test_killed_for_real_at_every_event(place: Place, words: tuple[str, str], tm
     shutil.copytree(home, kept)
     allowed = {name for name, word in zip("ab", words, strict=True) if word == "granted"}
     outcomes: set[tuple[str, ...]] = set()
-    with killer(place, session) as ends_at:
+    with killer(place, "-r", session, "--json", script=place.script(END)) as ends_at:
         for last in range(1, 40):
             shutil.rmtree(home)
             shutil.copytree(kept, home)
@@ -136,10 +137,33 @@ def test_killed_for_real_at_every_event(place: Place, words: tuple[str, str], tm
         assert ("a", "b") in outcomes
 
 
+def test_killed_at_every_event_of_the_run_that_asks(place: Place) -> None:
+    """What had been written down by then can be approved; what had not is never run by anybody's word."""
+    place.date = SystemClock().now()[:10]  # the run that asks has the real clock
+    calls = [bash(COMMANDS[0]), READ, bash(COMMANDS[1])]
+    script = place.script({"text": "I act", "tool_calls": calls})
+    seen: set[int] = set()
+    with killer(place, "-p", "go", *SUSPEND, "--session-key", "k", script=script) as ends_at:
+        for last in range(2, 40):
+            shutil.rmtree(place.env["AGENTCTL_HOME"], ignore_errors=True)
+            (place.root / "log").unlink(missing_ok=True)
+            is_over = ends_at(last) == 0
+            session = next(Path(place.env["AGENTCTL_HOME"]).glob("state/sessions/*/*.jsonl")).stem
+            waiting = [approval.state for approval in read_approvals(place.journal(session))]
+            assert set(waiting) <= {"waiting"}
+            decide(place, session, *("granted" for _ in waiting))
+            assert go_on(place, session).done["ended"] == "completed"
+            assert place.log == ["a", "b"][: len(waiting)]
+            seen.add(len(waiting))
+            if is_over:
+                break
+    assert seen == {0, 1, 2}
+
+
 @contextmanager
-def killer(place: Place, session: str) -> Iterator[Callable[[int], int]]:
+def killer(place: Place, *words: str, script: Path) -> Iterator[Callable[[int], int]]:
     """A function that gives how a run ended that was to be killed at this event: 0, or the signal."""
-    words = ["-r", session, "--json", "--stdin", "none", "--model", f"scripted/{place.script(END)}"]
+    words = (*words, "--stdin", "none", "--model", f"scripted/{script}")
     command = [sys.executable, "-c", KILLER, *words]
     with subprocess.Popen(
         command, cwd=place.root, env=place.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
