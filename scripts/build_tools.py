@@ -8,12 +8,13 @@ from pathlib import Path
 from agentctl.core import codec
 from agentctl.core.toolkit import Implementation, ToolDefinition
 from agentctl.core.toolnames import TOOL_NAMES
-from agentctl.state.todo_tool import TodoWrite
+from agentctl.state.toolset import CLASSES as STATE_CLASSES
+from agentctl.state.toolset import load_class as state_tool
 from agentctl.tools.sets import CATALOGUE, load_class
 
 
 def definition(name: str) -> ToolDefinition:
-    tool: type[Implementation] = TodoWrite if name == "todo_write" else load_class(name)
+    tool: type[Implementation] = state_tool(name) if name in STATE_CLASSES else load_class(name)
     return tool.definition
 
 

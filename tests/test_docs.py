@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 
 from agentctl.cli.run import parse_run
-from agentctl.cli.verbs import prepare_verb
+from agentctl.cli.verbs import VERBS, prepare_verb
 from agentctl.config.sources import OTHER_VARIABLES
 from agentctl.config.table import BY_FLAG, BY_VARIABLE, OPTIONS
 from agentctl.core.endings import ENDINGS
@@ -127,7 +127,8 @@ def test_a_wrong_command_line_would_be_seen(line: str) -> None:
 def test_flags_and_variables_exist(page: Path) -> None:
     text = GENERATED.sub("", page.read_text("utf-8"))
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
-    assert flags - set(BY_FLAG) - set(OTHER_FLAGS) == set()
+    own = {flag for verb in VERBS for option in verb.own for flag in option.flags}
+    assert flags - set(BY_FLAG) - own - set(OTHER_FLAGS) == set()
     variables = set(re.findall(r"\bAGENTCTL_[A-Z_]+\b", text))
     assert variables - set(BY_VARIABLE) - set(OTHER_VARIABLES) == set()
 

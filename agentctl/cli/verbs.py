@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from agentctl.cli.words import asked_for, named
-from agentctl.config.options import from_flags
-from agentctl.config.table import MODEL, OPTIONS, PROMPT, SAFETY, SESSION, Option
+from agentctl.config.options import from_flags, read_value
+from agentctl.config.table import MODEL, OPTIONS, OUTPUT, PROMPT, SAFETY, SESSION, Option
 from agentctl.core.errors import UsageError
 from agentctl.core.record import Record
 from agentctl.core.text import did_you_mean, nearest
@@ -29,7 +29,7 @@ class Verb(Record):
     """Valid values of the first argument, when it is one of a list."""
     example: str = ""
     own: tuple[Option, ...] = ()
-    """Switches of this verb alone; its function gets them by name."""
+    """Flags of this verb alone; its function gets their values by name."""
 
 
 def _flags(where: Callable[[Option], bool]) -> tuple[Option, ...]:
@@ -42,6 +42,7 @@ _PLACED = _flags(lambda option: option.name in _FORM or option.name in ("directo
 _SETTINGS = _flags(lambda option: not option.is_once or option.name == "directory")
 _APPROVALS = _flags(lambda option: option.name in _FORM or option.name in ("directory", "project", "trust", "resume"))
 _ALL = Option(name="is_all", flags=("--all",), kind="switch", group=SESSION, help="Every call that waits.")
+_NOTES = _flags(lambda option: option in _PLACED or option.name == "secret_env")
 _RUN = _flags(lambda option: option.group != PROMPT and option.name != "continue_")
 _POLICY = _flags(
     lambda option: (
@@ -52,6 +53,32 @@ _POLICY = _flags(
 )
 _MODELS = _flags(
     lambda option: option.name in _FORM or option.group == MODEL or option.name in ("directory", "isolated")
+)
+
+_NOTE_KIND = Option(
+    name="kind",
+    flags=("--kind",),
+    kind="choice",
+    group=OUTPUT,
+    choices=("fact", "decision", "gotcha", "command", "preference"),
+    is_once=True,
+    help="What the note is. [fact]",
+)
+_CLOSED_TOO = Option(
+    name="is_all",
+    flags=("--all",),
+    kind="switch",
+    group=OUTPUT,
+    is_once=True,
+    help="Also notes that are no longer valid: forgotten, superseded, expired.",
+)
+_PURGE = Option(
+    name="is_purge",
+    flags=("--purge",),
+    kind="switch",
+    group=OUTPUT,
+    is_once=True,
+    help="Delete notes that are no longer valid for good, now.",
 )
 
 VERBS: tuple[Verb, ...] = (
@@ -98,6 +125,70 @@ VERBS: tuple[Verb, ...] = (
         arguments=("id",),
         optional=1,
         example="agentctl approvals deny 4f1c09d2ab77",
+    ),
+    Verb(
+        words=("memory", "list"),
+        module="memory_verbs",
+        function="memory_list",
+        help="what runs know of this project",
+        flags=_PLACED,
+        own=(_CLOSED_TOO,),
+        example="agentctl memory list --json",
+    ),
+    Verb(
+        words=("memory", "add"),
+        module="memory_verbs",
+        function="memory_add",
+        help="record a note",
+        flags=_NOTES,
+        own=(_NOTE_KIND,),
+        arguments=("text",),
+        example="agentctl memory add --kind command 'Tests run with make test'",
+    ),
+    Verb(
+        words=("memory", "forget"),
+        module="memory_verbs",
+        function="memory_forget",
+        help="drop a note by id, or a few by their text",
+        flags=_PLACED,
+        arguments=("note",),
+        example="agentctl memory forget 3f9a01bc",
+    ),
+    Verb(
+        words=("memory", "compact"),
+        module="memory_verbs",
+        function="memory_compact",
+        help="have a model merge notes nobody recalled",
+        flags=_SETTINGS,
+        example="agentctl memory compact --model openai/gpt-5-mini",
+    ),
+    Verb(
+        words=("memory", "gc"),
+        module="memory_verbs",
+        function="memory_gc",
+        help="let go of what has expired",
+        flags=_PLACED,
+        own=(_PURGE,),
+        example="agentctl memory gc --purge",
+    ),
+    Verb(
+        words=("memory", "export"),
+        module="memory_verbs",
+        function="memory_export",
+        help="all notes as JSON lines",
+        flags=_PLACED,
+        arguments=("file",),
+        optional=1,
+        example="agentctl memory export notes.jsonl",
+    ),
+    Verb(
+        words=("memory", "import"),
+        module="memory_verbs",
+        function="memory_import",
+        help="take in an export; - is stdin",
+        flags=_NOTES,
+        arguments=("file",),
+        example="agentctl memory import notes.jsonl",
     ),
     Verb(
         words=("policy", "check"),
@@ -202,11 +293,18 @@ def _parsed(verb: Verb, given: list[str]) -> Callable[[], int]:
     said = parse(make_command(named(given, flags), verb.arguments), given, flags)
     extra = said.pop(EXTRA)
     arguments = {name: said.pop(name) for name in verb.arguments}
-    switches = {option.name: bool(said.pop(option.name, False)) for option in verb.own}
+    own = {option.name: _own_value(option, said.pop(option.name, None)) for option in verb.own}
     _check_arguments(verb, arguments, extra)
     options = from_flags(said)
     function: Callable[..., int] = getattr(import_module(f"agentctl.runner.{verb.module}"), verb.function)
-    return lambda: function(options, **arguments, **switches)
+    return lambda: function(options, **arguments, **own)
+
+
+def _own_value(option: Option, said: object) -> object:
+    """What was said of a verb's own flag: False or None when nothing was."""
+    if said in (None, False, []):
+        return False if option.is_switch else None
+    return read_value(option, said, option.flag)
 
 
 def _check_arguments(verb: Verb, arguments: dict[str, str | None], extra: Sequence[str] | None) -> None:

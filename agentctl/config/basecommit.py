@@ -10,6 +10,7 @@ from agentctl.core.record import Record
 TIMEOUT_S = 20.0
 
 _PLAIN_FILES = ("100644", "100755")
+_SYMLINK = "120000"
 
 
 class Blob(Record):
@@ -18,6 +19,8 @@ class Blob(Record):
     data: bytes | None = None
     refusal: str = ""
     """Completes "in the base commit it …"."""
+    link: str | None = None
+    """Where it points, when it is a symlink."""
 
 
 class BaseCommit:
@@ -53,6 +56,9 @@ class BaseCommit:
         if len(words) != 4:
             return Blob()
         mode, kind, name, size = words
+        if mode == _SYMLINK:
+            target = (self._git("cat-file", "blob", name) or b"").decode("utf-8", "surrogateescape")
+            return Blob(refusal="is not a regular file", link=target)
         if kind != "blob" or mode not in _PLAIN_FILES:
             return Blob(refusal="is not a regular file")
         if int(size) > limit:

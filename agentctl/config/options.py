@@ -65,6 +65,12 @@ class Options(Record):
     replay: str | None = None
     replay_tools: str | None = None
     ephemeral: bool | None = None
+    state_injection: str | None = None
+    pin: str | None = None
+    pin_file: str | None = None
+    pin_mode: str | None = None
+    memory: str | None = None
+    learn: bool | None = None
     policy: str | None = None
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] | None = None

@@ -36,6 +36,11 @@ class Homes(Record):
         """The folder of a project's session logs; `key` is a project_key."""
         return self.state / "sessions" / key
 
+    @property
+    def memory(self) -> Path:
+        """The folder of the notes of all projects."""
+        return self.data / "memory"
+
 
 def homes(env: Mapping[str, str]) -> Homes:
     """AGENTCTL_HOME moves all four below itself. Otherwise the platform's places; relative XDG values are ignored.

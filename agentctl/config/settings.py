@@ -47,6 +47,9 @@ _DEFAULTS: Mapping[str, Any] = {
     "on_ask": "deny",
     "on_question": "assume",
     "replay_tools": "recorded",
+    "state_injection": "lean",
+    "pin_mode": "text",
+    "memory": "on",
     "trust": "workspace",
 }
 
@@ -107,6 +110,16 @@ class Settings(Record):
     replay: str | None
     replay_tools: str
     ephemeral: bool
+    state_injection: str
+    """full, lean or none."""
+    pin: str | None
+    pin_file: str | None
+    """Absolute path."""
+    pin_mode: str
+    """text or model."""
+    memory: str
+    """on, read or off; off also when --no-memory says so."""
+    learn: bool
     policy: str | None
     """Absolute path, or builtin:NAME."""
     allow: tuple[Given, ...]
@@ -155,9 +168,9 @@ def resolve(options: Options, *, env: Mapping[str, str], cwd: Path) -> Settings:
     else:
         project, left_out = project_layer(reader, root, places.config_file)
         problems = (*problems, *left_out)
-    merged = _merge([_one_format(layer) for layer in (*layers, project, user)])
+    merged = _merge([_one_memory(_one_format(layer)) for layer in (*layers, project, user)])
     values, origins = _settle(merged, trust)
-    for name in ("policy", "output", "prompt_file", "answers", "record", "replay", "add_dir"):
+    for name in ("policy", "output", "prompt_file", "answers", "record", "replay", "pin_file", "add_dir"):
         values[name] = _absolute(merged.get(name), values[name], root, places.config_file, cwd)
     can_ask = bool(values["answers"] or values["answer"]) or values["on_question"] == "fail"
     values["tools"], narrowed = _tools(values["tools"], values["agent"], origins["tools"], can_ask=can_ask)
@@ -208,6 +221,19 @@ def _one_format(layer: Layer) -> Layer:
     return {**layer, "format": Given(value="jsonl", origin=said.origin)}
 
 
+def _one_memory(layer: Layer) -> Layer:
+    """`no_memory` of a layer as its `memory`. Raises UsageError when one place says both and they differ."""
+    said = layer.get("no_memory")
+    if said is None or not said.value:
+        return layer
+    other = layer.get("memory")
+    if other is not None and other.value != "off":
+        raise UsageError(
+            f"{said.origin} and {other.origin} {other.value} contradict each other.", hint="Keep one of the two."
+        )
+    return {**layer, "memory": Given(value="off", origin=said.origin)}
+
+
 def _merge(layers: list[Layer]) -> dict[str, Given]:
     """The highest layer that says anything; where layers join, all items with the origin of each."""
     merged: dict[str, Given] = {}
@@ -238,6 +264,9 @@ def _settle(merged: Mapping[str, Given], trust: Trust) -> tuple[dict[str, Any], 
     if values["isolated"]:
         for name in LEFT_OUT_BY_ISOLATED:
             values[name], origins[name] = True, origins["isolated"]
+        if "memory" not in merged:  # a single thing can be added back
+            values["memory"], origins["memory"] = "off", origins["isolated"]
+    values["no_memory"] = values["memory"] == "off"
     values["trust"], origins["trust"] = trust, trust.why
     values["secret_env"] = tuple(dict.fromkeys(given.value for given in values["secret_env"]))
     return values, origins

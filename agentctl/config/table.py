@@ -62,10 +62,11 @@ PLACE = "Place"
 MODEL = "Model"
 LIMITS = "Limits"
 SESSION = "Session"
+STATE = "State"
 SAFETY = "Policy and trust"
 LEAVE_OUT = "Leave out"
 
-GROUPS: tuple[str, ...] = (PROMPT, OUTPUT, PLACE, MODEL, LIMITS, SESSION, SAFETY, LEAVE_OUT)
+GROUPS: tuple[str, ...] = (PROMPT, OUTPUT, PLACE, MODEL, LIMITS, SESSION, STATE, SAFETY, LEAVE_OUT)
 """The groups of the help, in its order."""
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages")
@@ -456,6 +457,55 @@ OPTIONS: tuple[Option, ...] = (
         kind="switch",
         group=SESSION,
         help="Save nothing: no session, no state in the workspace.",
+    ),
+    Option(
+        name="state_injection",
+        flags=("--state-injection",),
+        kind="choice",
+        group=STATE,
+        choices=("full", "lean", "none"),
+        help="How much saved state goes into requests; none: only what tools return. [lean]",
+    ),
+    Option(
+        name="pin",
+        flags=("--pin",),
+        kind="text",
+        group=STATE,
+        metavar="TEXT",
+        is_once=True,
+        help="Constraints that stay in sight beside the task, at most 600 characters.",
+    ),
+    Option(
+        name="pin_file",
+        flags=("--pin-file",),
+        kind="path",
+        group=STATE,
+        metavar="FILE",
+        is_once=True,
+        help="The same from a file.",
+    ),
+    Option(
+        name="pin_mode",
+        flags=("--pin-mode",),
+        kind="choice",
+        group=STATE,
+        choices=("text", "model"),
+        help="What is pinned of a prompt: its text, or goals and criteria that a model call makes of it. [text]",
+    ),
+    Option(
+        name="memory",
+        flags=("--memory",),
+        kind="choice",
+        group=STATE,
+        choices=("on", "read", "off"),
+        help="Notes of earlier runs on this project: use and record, only use, or neither. [on]",
+    ),
+    Option(
+        name="learn",
+        flags=("--learn",),
+        kind="switch",
+        group=STATE,
+        help="After the answer, have the model note what later runs should know; unconfirmed until confirmed.",
     ),
     Option(
         name="policy",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeAlias, cast
 
@@ -124,16 +124,17 @@ class WorkspaceReader:
                     return candidate.relative_to(root).as_posix()
         return None
 
-    def read(self, path: str) -> bytes | None:
+    def read(self, path: str, *, aliases: Collection[str] = ()) -> bytes | None:
         """The trusted content of a file, by its path relative to the root; None when there is none.
 
-        A file that exists and is not given is named in `problems`. Raises ValueError for a path that leaves the root.
+        A file that exists and is not given is named in `problems`, except a symlink to one of `aliases` in its own
+        folder: a second name of a file that is read anyway. Raises ValueError for a path that leaves the root.
         """
         parts = _parts(path)
         if self.level == "workspace":
-            return self._read_worktree(path, parts)
+            return self._read_worktree(path, parts, aliases)
         if self.level == "base" and self._base is not None:
-            return self._read_base(path, parts, self._base)
+            return self._read_base(path, parts, self._base, aliases)
         if self._exists(parts):
             self._leave_out(path, *self._why_untrusted())
         return None
@@ -142,18 +143,22 @@ class WorkspaceReader:
         """What the work tree says, trusted or not. Only refusals of it may count: they cannot widen anything."""
         return self._read_worktree(path, _parts(path))
 
-    def _read_worktree(self, path: str, parts: tuple[str, ...]) -> bytes | None:
+    def _read_worktree(self, path: str, parts: tuple[str, ...], aliases: Collection[str] = ()) -> bytes | None:
         try:
             return _read_plain(self._root, parts)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
+            if error.errno == errno.ELOOP and _link(self._root.joinpath(*parts)) in aliases:
+                return None
             why = _REFUSED.get(error.errno or 0) or error.strerror or str(error)
             self._leave_out(path, why, "Put a plain, readable file of at most 1 MB there.")
             return None
 
-    def _read_base(self, path: str, parts: tuple[str, ...], base: BaseCommit) -> bytes | None:
+    def _read_base(self, path: str, parts: tuple[str, ...], base: BaseCommit, aliases: Collection[str]) -> bytes | None:
         blob = base.read("/".join(parts), MAX_BYTES)
+        if blob.link in aliases:
+            return None
         if blob.refusal:
             self._leave_out(path, f"in the base commit it {blob.refusal}", "Commit a plain file of at most 1 MB.")
         elif blob.data is None and self._exists(parts):
@@ -177,6 +182,14 @@ class WorkspaceReader:
 
     def _leave_out(self, path: str, why: str, fix: str) -> None:
         self._problems[path] = Problem(code="left-out", what=path, why=why, fix=fix)
+
+
+def _link(path: Path) -> str | None:
+    """Where a symlink points, as it is written; None when it is none."""
+    try:
+        return str(path.readlink())
+    except OSError:
+        return None
 
 
 _REFUSED = {

@@ -262,6 +262,21 @@ class ErrorEvent(Event):
     status: int | None = None
 
 
+class CriterionMet(Record):
+    text: str
+    addressed: str
+    """yes, no or unknown."""
+    evidence: str
+
+
+class PinUsed(Record):
+    """The pin as it stood at the end. `criteria` only with --pin-mode model."""
+
+    text: str
+    mode: str
+    criteria: tuple[CriterionMet, ...] = ()
+
+
 class CommandUsed(Record):
     command: str
     exit_code: int | None
@@ -291,7 +306,7 @@ class Done(Event):
     """tools: what tools reported; tools+git: joined with the difference of git status."""
     commands: tuple[CommandUsed, ...] = ()
     todos: tuple[Todo, ...] = ()
-    pin: Any = None
+    pin: PinUsed | None = None
     injected: Mapping[str, Injected] = MappingProxyType({})
     questions: tuple[AskedQuestion, ...] = ()
     """Those that nobody answered in this run."""

@@ -15,6 +15,7 @@ from agentctl.core.types import (
     Message,
     ModelInfo,
     PendingCall,
+    Problem,
     Request,
     ToolCall,
     ToolResult,
@@ -198,16 +199,22 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
+Where: TypeAlias = Literal["stable", "turn", "tail", "head", "step"]
+"""Where a section stands: `stable` in the part of the system prompt that services cache, the same bytes for the whole
+run; `turn` behind it; `tail` at its very end, behind the summary of a compaction; `head` before the user's message of
+the turn, on the wire only; `step` in the wire-only <state> part. `step` is rendered for each request, `turn`, `tail`
+and `head` once a turn."""
+
+
 class Section(Protocol):
     """Something that a plane puts into the prompt. Counted in done.injected under `plane`."""
 
     name: str
     plane: str
-    is_stable: bool
-    """Stable sections stand in the system prompt; volatile ones in the wire-only <state> part."""
+    where: Where
 
     def render(self) -> str:
-        """The text for this step, within the section's own budget; empty when there is nothing to say."""
+        """The text, within the section's own budget; empty when there is nothing to say."""
         ...
 
 
@@ -248,5 +255,17 @@ class GrantUsed(Record):
     approval: str
 
 
-Item: TypeAlias = Event | Appended | Spent | Viewed | Pending | GrantUsed
-"""What run_turn yields: public events, and between them what only the journal sees."""
+class Saved(Record):
+    """State that goes into the journal, so that a resumed session has it again."""
+
+    state: JsonObject
+
+
+class Degraded(Record):
+    """A plane could not do its part; the run goes on without. Said in a notice and in done.problems."""
+
+    problem: Problem
+
+
+Item: TypeAlias = Event | Appended | Spent | Viewed | Pending | GrantUsed | Saved | Degraded
+"""What a turn yields: public events, and between them what only the journal and the runner see."""

@@ -32,6 +32,9 @@ TOOL_NAMES: dict[str, ToolName] = {
         ToolName(name="delete_file", set="edit-plus", effect="write"),
         ToolName(name="todo_write", set="session", effect="state"),
         ToolName(name="ask", set="session", effect="state"),
+        ToolName(name="remember", set="session", effect="state"),
+        ToolName(name="recall", set="session", effect="state"),
+        ToolName(name="forget", set="session", effect="state"),
     )
 }
 

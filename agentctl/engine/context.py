@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agentctl.core.errors import ContextOverflow
 from agentctl.core.events import ContextUse
-from agentctl.core.memo import ByIdentity
+from agentctl.core.memo import ByIdentity, Growing
 from agentctl.core.text import estimate_tokens
 from agentctl.core.types import (
     Image,
@@ -48,8 +48,11 @@ class Context:
         self._tools = tuple(tools)
         self._max_context = max_context
         self._system = prompt.system()
+        self._turn, self._tail, self._head = prompt.begin_turn()
+        self._headed: tuple[Message, Message] | None = None
         stable = "\n".join([*(block.text for block in self._system), *(tool.name for tool in tools)])
         self._options = options.replace(cache_key=hashlib.sha256(stable.encode()).hexdigest()[:32])
+        self._sizes: Growing[None, Message, _Size] = Growing(lambda _: _Size())
         self.view = View()
         self._factor = 1.0
         self._last_estimate = 0
@@ -67,8 +70,10 @@ class Context:
         self.threshold = min(self.threshold, _threshold(window))
 
     def begin_turn(self) -> None:
-        """A turn says once that its context was compacted."""
+        """A turn says once that its context was compacted. What the planes show for a turn is rendered anew."""
         self._is_announced = False
+        self._turn, self._tail, self._head = self._prompt.begin_turn()
+        self._headed = None
 
     def announce_compaction(self) -> bool:
         """True for the first compaction of a turn."""
@@ -77,31 +82,50 @@ class Context:
 
     def tokens(self, history: Sequence[Message], view: View | None = None) -> int:
         """What a request with this view would have, by the calibrated estimate."""
-        return round(estimate(self._make(history, view or self.view, "")) * self._factor)
+        return round(self._estimate(self._make(history, view or self.view, "")) * self._factor)
 
     def request(self, history: Sequence[Message]) -> Request:
         """The next request. Raises ContextOverflow when it cannot fit into --max-context."""
         request = self._make(history, self.view, self._prompt.state())
-        self._last_estimate = estimate(request)
+        self._last_estimate = self._estimate(request)
         tokens = round(self._last_estimate * self._factor)
         if self._max_context is not None and tokens > self._max_context:
             raise ContextOverflow(
                 f"the request has about {tokens:,} tokens, --max-context is {self._max_context:,}",
                 hint="Raise --max-context, offer fewer --tools, or give the run less to read.",
             )
+        self._prompt.count()
         return request
+
+    def _estimate(self, request: Request) -> int:
+        """Tokens of a request without a tokenizer; an upper guess within some ten percent for code and prose."""
+        fixed = sum(map(estimate_tokens, [request.state, *(block.text for block in request.system)]))
+        return fixed + sum(map(_of_tool, request.tools)) + self._sizes(None, request.messages).tokens
 
     def _make(self, history: Sequence[Message], view: View, state: str) -> Request:
         summary = f"{SUMMARY_HEAD}\n{view.summary}" if view.summary else ""
         more = (SystemBlock(name="summary", text=summary, is_stable=False),) if summary else ()
         return Request(
-            system=(*self._system, *more),
-            messages=apply(history, view),
+            system=(*self._system, *self._turn, *more, *self._tail),
+            messages=self._with_head(apply(history, view)),
             tools=self._tools,
             options=self._options,
             model=self.model,
             state=state,
         )
+
+    def _with_head(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """What stands before the user's message of this turn, on the wire only: the history never has it.
+
+        The message is the same object in every step, so what was made of it is made once.
+        """
+        place = next((n for n in reversed(range(len(messages))) if messages[n].role == "user"), None)
+        if not self._head or place is None:
+            return messages
+        asked = messages[place]
+        if self._headed is None or self._headed[0] is not asked:
+            self._headed = (asked, asked.replace(parts=(Text(text=self._head), *asked.parts)))
+        return (*messages[:place], self._headed[1], *messages[place + 1 :])
 
     def use(self, usage: Usage) -> ContextUse:
         """How full the context is after a response with this usage; what was really sent corrects the estimate."""
@@ -115,12 +139,6 @@ class Context:
 def _threshold(window: int | None) -> int:
     share = int((window or 0) * WINDOW_SHARE) or THRESHOLD_TOKENS
     return min(share, THRESHOLD_TOKENS)
-
-
-def estimate(request: Request) -> int:
-    """Tokens of a request without a tokenizer; an upper guess within some ten percent for code and prose."""
-    fixed = sum(map(estimate_tokens, [request.state, *(block.text for block in request.system)]))
-    return fixed + sum(map(_of_tool, request.tools)) + sum(map(_of_message, request.messages))
 
 
 def message_tokens(message: Message) -> int:
@@ -137,6 +155,16 @@ def message_tokens(message: Message) -> int:
             case _:
                 total += estimate_tokens(part.content) + IMAGE_TOKENS * len(part.images)
     return total
+
+
+class _Size:
+    """Tokens of the added messages."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+    def add(self, message: Message) -> None:
+        self.tokens += _of_message(message)
 
 
 _of_message = ByIdentity(message_tokens)

@@ -104,7 +104,7 @@ def _settled(entry: Prepared, outcome: _Outcome) -> ToolResult:
     return outcome
 
 
-async def _live_until(parts: Parts, tasks: list[asyncio.Task[tuple[_Outcome, int]]]) -> AsyncIterator[Event]:
+async def _live_until(parts: Parts, tasks: list[asyncio.Task[tuple[_Outcome, int]]]) -> AsyncIterator[Item]:
     """Live events of the tools until every task is done."""
     wake = asyncio.Event()
     parts.live.on_event(wake.set)
@@ -124,10 +124,12 @@ async def _live_until(parts: Parts, tasks: list[asyncio.Task[tuple[_Outcome, int
 
 async def _stop(tasks: list[asyncio.Task[tuple[_Outcome, int]]]) -> None:
     """When the run ends in between: cancels what still runs and waits until it has cleaned up."""
-    for task in tasks:
-        task.cancel()
-    # Also takes the exceptions of the others, which nobody else will when the first of them ends the run.
-    await asyncio.gather(*tasks, return_exceptions=True)
+    running = [task for task in tasks if task.cancel()]
+    if running:
+        await asyncio.wait(running)
+    for task in tasks:  # takes the exceptions of all, which nobody else will when the first of them ends the run
+        if not task.cancelled():
+            task.exception()
 
 
 async def _run(parts: Parts, entry: Prepared) -> tuple[_Outcome, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentctl.core.ports import Section
+from agentctl.core.ports import Section, Where
 from agentctl.core.text import estimate_tokens
 from agentctl.core.types import Injected, SystemBlock, ToolSpec
 
@@ -38,6 +38,14 @@ RULES: tuple[tuple[str, frozenset[str]], ...] = (
 READ_ONLY_RULE = 5
 REPLY = "End with one final answer for a log: the result first, short, plain text or Markdown, no greeting."
 PLAN = "Keep the plan of a task with several steps in `todo_write`: one item in progress, done as soon as it is done."
+PLANES: tuple[tuple[str, str], ...] = (
+    ("todo_write", "this turn's steps"),
+    ("add_state", "findings of this session"),
+    ("remember", "what the next session must know"),
+    ("focus_task", "a detour"),
+)
+"""Which tool keeps what, for the one line that tells the planes apart."""
+ORDER: tuple[Where, ...] = ("stable", "turn", "tail", "head", "step")
 STATE_OPEN, STATE_CLOSE = "<state>", "</state>"
 
 
@@ -49,7 +57,7 @@ class Prompt:
         self._appendix = appendix
         self._sections = tuple(sections)
         self._injected: dict[str, Injected] = {}
-        self._stable: list[tuple[str, str]] = []
+        self._shown: dict[Where, list[tuple[Section, str]]] = {}
 
     @property
     def injected(self) -> dict[str, Injected]:
@@ -58,18 +66,41 @@ class Prompt:
 
     def system(self) -> tuple[SystemBlock, ...]:
         """The stable prompt: the same bytes for every step of a run."""
-        stable = [(section, section.render()) for section in self._sections if section.is_stable]
-        self._stable = [(section.plane, text) for section, text in stable if text]
-        blocks = [SystemBlock(name=section.name, text=text) for section, text in stable if text]
-        return (SystemBlock(name="identity", text=self._identity()), *blocks)
+        return (SystemBlock(name="identity", text=self._identity()), *self._blocks("stable", is_stable=True))
+
+    def begin_turn(self) -> tuple[tuple[SystemBlock, ...], tuple[SystemBlock, ...], str]:
+        """What stands in this turn behind the stable prompt, behind a summary, and before the user's message."""
+        self._render("head")
+        head = "\n".join(text for _, text in self._shown["head"])
+        return self._blocks("turn", is_stable=False), self._blocks("tail", is_stable=False), head
 
     def state(self) -> str:
         """What changes between steps, for the end of the last message on the wire; empty when there is nothing."""
-        volatile = [(section.plane, section.render()) for section in self._sections if not section.is_stable]
-        for plane, text in (*self._stable, *volatile):
-            self._count(plane, text)
-        texts = [text for _, text in volatile if text]
+        self._render("step")
+        texts = [text for _, text in self._shown["step"]]
         return "\n".join([STATE_OPEN, *texts, STATE_CLOSE]) if texts else ""
+
+    def count(self) -> None:
+        """A request goes out with all that is shown."""
+        for section, text in (row for rows in self._shown.values() for row in rows):
+            before = self._injected.get(section.plane, Injected(chars=0, tokens=0))
+            self._injected[section.plane] = Injected(
+                chars=before.chars + len(text), tokens=before.tokens + estimate_tokens(text)
+            )
+
+    def shown(self) -> list[tuple[Section, str]]:
+        """Every section of the next request with its text, in the order of the wire."""
+        return [row for where in ORDER for row in self._shown.get(where, ())]
+
+    def _render(self, where: Where) -> None:
+        rendered = [(section, section.render()) for section in self._sections if section.where == where]
+        self._shown[where] = [(section, text) for section, text in rendered if text]
+
+    def _blocks(self, where: Where, *, is_stable: bool) -> tuple[SystemBlock, ...]:
+        self._render(where)
+        return tuple(
+            SystemBlock(name=section.name, text=text, is_stable=is_stable) for section, text in self._shown[where]
+        )
 
     def _identity(self) -> str:
         names = {tool.name for tool in self._tools}
@@ -82,11 +113,7 @@ class Prompt:
         lines = [ASKING if "ask" in names else IDENTITY, ENVIRONMENT, *(f"- {rule}" for rule in rules)]
         if "todo_write" in names:
             lines.append(f"- {PLAN}")
+        owners = [f"{what} → `{tool}`" for tool, what in PLANES if tool in names]
+        if len(owners) > 1:
+            lines.append(f"- Each fact has one place: {'; '.join(owners)}.")
         return "\n".join([*lines, REPLY, *([self._appendix] if self._appendix else [])])
-
-    def _count(self, plane: str, text: str) -> None:
-        if text:
-            before = self._injected.get(plane, Injected(chars=0, tokens=0))
-            self._injected[plane] = Injected(
-                chars=before.chars + len(text), tokens=before.tokens + estimate_tokens(text)
-            )

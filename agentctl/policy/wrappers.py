@@ -149,6 +149,10 @@ their arguments is still shown to guards and deny rules."""
 
 _RUNNER_REACHES = ((PACKAGE_RUNNERS, 1), (CONTAINER_RUNNERS, 0), (SYSTEM_RUNNERS, 64))
 """How many of the first operands may be the program, for when a word is not known before it runs."""
+_RUNNERS: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+for _rows, _reach in _RUNNER_REACHES:
+    for _row in _rows:
+        _RUNNERS.setdefault(_row[0], []).append((_row, _reach))
 
 
 class WrapperFault(Exception):
@@ -294,8 +298,7 @@ def _is_assignment(word: Form) -> bool:
 def runner_tail(names: Sequence[str]) -> tuple[int, int]:
     """(how many leading words are the runner itself, how many operands may be its program); zeros when it is none.
     `names` are the known texts of the words."""
-    for rows, reach in _RUNNER_REACHES:
-        for row in rows:
-            if tuple(names[: len(row)]) == row:
-                return len(row), reach
+    for row, reach in _RUNNERS.get(names[0], ()):
+        if tuple(names[: len(row)]) == row:
+            return len(row), reach
     return 0, 0

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from agentctl.core.memo import Growing
+from agentctl.core.record import Record
 from agentctl.core.text import clean
 from agentctl.core.types import (
     Api,
     Image,
     JsonObject,
     Message,
-    ModelInfo,
     Part,
     Reasoning,
     Request,
@@ -28,17 +29,15 @@ from agentctl.core.types import (
 from agentctl.providers.adapter import Endpoint, Healing
 from agentctl.providers.anthropic_stream import API, MessagesDecoder
 from agentctl.providers.anthropic_thinking import Mode, plan_thinking, thinking_mode
+from agentctl.providers.history import LegalHistory, LegalIds, without_images
 from agentctl.providers.profiles import Profile
 from agentctl.providers.wire_common import (
     arguments_object,
     auth_headers,
-    legal_history,
-    legal_ids,
     own_data,
     tool_schema,
     wire_name,
     wire_names,
-    without_images,
 )
 
 VERSION = "2023-06-01"
@@ -53,8 +52,14 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 
 
 class AnthropicMessages:
+    """One instance serves every endpoint; it remembers the last history, so that a step writes only what is new."""
+
     api: Api = API
     path = "/v1/messages"
+
+    def __init__(self) -> None:
+        self._legal = LegalHistory()
+        self._blocks: Growing[Writing, Message, _Blocks] = Growing(_Blocks)
 
     def headers(self, endpoint: Endpoint) -> dict[str, str]:
         return {"anthropic-version": VERSION, **auth_headers(endpoint)}
@@ -62,7 +67,7 @@ class AnthropicMessages:
     def to_wire(self, request: Request, endpoint: Endpoint, healing: Healing) -> JsonObject:
         profile = endpoint.profile
         names, _ = wire_names(request.tools)
-        blocks = _blocks(request, endpoint, names, healing)
+        blocks = self._written(request, endpoint, names, healing)
         has_lost = blocks.has_lost_thinking(thinking_mode(request, profile, healing))
         thinking = plan_thinking(request, profile, healing, has_lost_blocks=has_lost)
         body: JsonObject = {
@@ -83,23 +88,27 @@ class AnthropicMessages:
             base_url=endpoint.base_url,
             tool_names=tool_names,
             salt=str(len(request.messages)),
-            is_thinking=_is_asked_to_think(request, endpoint, names),
+            is_thinking=self._is_asked_to_think(request, endpoint, names),
         )
 
+    def _written(self, request: Request, endpoint: Endpoint, names: Mapping[str, str], healing: Healing) -> _Blocks:
+        history = self._legal(request.messages)
+        takes_images = not healing.strips_images and request.model.images is not False
+        history = _few_images(history) if takes_images else without_images(history)
+        writing = Writing(
+            base_url=endpoint.base_url,
+            model=request.model.name,
+            names=names,
+            drops_reasoning=healing.drops_reasoning,
+        )
+        return self._blocks(writing, history)
 
-def _blocks(request: Request, endpoint: Endpoint, names: Mapping[str, str], healing: Healing) -> _Blocks:
-    history = legal_history(request.messages)
-    takes_images = not healing.strips_images and request.model.images is not False
-    history = _few_images(history) if takes_images else without_images(history)
-    return _Blocks(history, endpoint.base_url, request.model, names, healing)
-
-
-def _is_asked_to_think(request: Request, endpoint: Endpoint, names: Mapping[str, str]) -> bool:
-    """Whether an answer without thinking had the choice: a request whose turn lost its blocks goes without."""
-    mode = thinking_mode(request, endpoint.profile, Healing())
-    if mode == "budget" and _blocks(request, endpoint, names, Healing()).has_lost_thinking(mode):
-        return False
-    return plan_thinking(request, endpoint.profile, Healing()).mode != "none"
+    def _is_asked_to_think(self, request: Request, endpoint: Endpoint, names: Mapping[str, str]) -> bool:
+        """Whether an answer without thinking had the choice: a request whose turn lost its blocks goes without."""
+        mode = thinking_mode(request, endpoint.profile, Healing())
+        if mode == "budget" and self._written(request, endpoint, names, Healing()).has_lost_thinking(mode):
+            return False
+        return plan_thinking(request, endpoint.profile, Healing()).mode != "none"
 
 
 # --- prompt and tools ---------------------------------------------------------------------------------------------
@@ -132,7 +141,7 @@ def _tools(tools: Iterable[ToolSpec], names: Mapping[str, str], profile: Profile
 
 
 def _messages(blocks: _Blocks, state: str, *, is_marked: bool) -> list[JsonObject]:
-    messages: list[JsonObject] = [{"role": message.role, "content": message.content} for message in blocks.messages]
+    messages: list[JsonObject] = [{"role": message.role, "content": [*message.content]} for message in blocks.messages]
     if is_marked:
         for marked in messages[-1:-4:-2]:
             marked["content"] = _marked(marked["content"])
@@ -163,27 +172,30 @@ class _WireMessage:
         return str(self.content[0]["type"])
 
 
+class Writing(Record):
+    """All that blocks are written by, besides their content."""
+
+    base_url: str
+    model: str
+    names: Mapping[str, str]
+    """Tool names to names on the wire."""
+    drops_reasoning: bool
+
+
 class _Blocks:
     """The history as messages of content blocks: roles alternate, the user is first and last."""
 
-    def __init__(
-        self,
-        history: Sequence[Message],
-        base_url: str,
-        model: ModelInfo,
-        names: Mapping[str, str],
-        healing: Healing,
-    ) -> None:
-        self._base_url = base_url
-        self._model = model
-        self._names = names
-        self._ids = legal_ids(history, "anthropic")
-        self._drops_reasoning = healing.drops_reasoning
+    def __init__(self, writing: Writing) -> None:
+        self._base_url = writing.base_url
+        self._model = writing.model
+        self._names = writing.names
+        self._drops_reasoning = writing.drops_reasoning
+        self._legal_ids = LegalIds("anthropic")
+        self._ids = self._legal_ids.mapped
         self.messages: list[_WireMessage] = []
-        for message in history:
-            self._add(message)
 
-    def _add(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
+        self._legal_ids.add(message)
         content = self._content(message)
         role = "assistant" if message.role == "assistant" else "user"
         if not content:
@@ -219,7 +231,7 @@ class _Blocks:
 
     def _own(self, part: Reasoning) -> JsonObject | None:
         """The block as received; None when another model or service made it: signatures are bound to both."""
-        data = own_data(part.opaque, self._base_url, API, self._model.name) or {}
+        data = own_data(part.opaque, self._base_url, API, self._model) or {}
         return data if data.get("type") in _THOUGHTS else None
 
     def _result(self, answer: ToolAnswer) -> JsonObject:
@@ -254,7 +266,7 @@ class _Blocks:
 
     def _count(self, message: Message) -> int | None:
         """Thinking blocks that the message had when it came; None when this model did not make it while thinking."""
-        own = own_data(message.opaque, self._base_url, API, self._model.name) or {}
+        own = own_data(message.opaque, self._base_url, API, self._model) or {}
         number = own.get("thinking")
         return number if isinstance(number, int) else None
 

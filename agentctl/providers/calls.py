@@ -7,7 +7,7 @@ from typing import Any
 
 from agentctl.core.codec import dumps, loads
 from agentctl.core.ports import CallStarted
-from agentctl.core.types import JsonObject
+from agentctl.core.types import JsonObject, Message
 from agentctl.providers.wire_common import local_id
 
 
@@ -44,6 +44,16 @@ class CallSlot:
         if not is_repeat:  # some gateways send the fragments and then the whole once more
             self.pieces.append(text)
             self.size += len(text)
+
+
+class UsedIds:
+    """The ids of all calls of the added messages."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+
+    def add(self, message: Message) -> None:
+        self.ids.update(call.id for call in message.calls)
 
 
 class CallAccumulator:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from agentctl.core.codec import dumps
-from agentctl.core.memo import ByIdentity
+from agentctl.core.memo import Growing
+from agentctl.core.record import Record
 from agentctl.core.text import clean
 from agentctl.core.types import (
     Image,
@@ -20,19 +21,9 @@ from agentctl.core.types import (
     ToolSpec,
 )
 from agentctl.providers.adapter import Endpoint, Healing
+from agentctl.providers.history import LegalHistory, LegalIds, joined_roles, with_state, without_images
 from agentctl.providers.profiles import Profile
-from agentctl.providers.wire_common import (
-    arguments_object,
-    joined_roles,
-    legal_history,
-    legal_ids,
-    own_data,
-    tool_schema,
-    wire_name,
-    wire_names,
-    with_state,
-    without_images,
-)
+from agentctl.providers.wire_common import arguments_object, own_data, tool_schema, wire_name, wire_names
 
 _IMAGE_BELOW = "[{count} image(s), shown in the next message]"
 _IMAGE_OF = "Image from {name}:"
@@ -46,7 +37,7 @@ _SWITCHES = ("toggle", "think-flag")
 """Ways of thinking that every model of their services takes, and that are on unless they are switched off."""
 
 
-def chat_body(request: Request, endpoint: Endpoint, healing: Healing) -> JsonObject:
+def chat_body(request: Request, endpoint: Endpoint, healing: Healing, history: ChatHistory) -> JsonObject:
     """The body, always of a streamed answer. Keys stand in a fixed order; nothing is sent that is not needed."""
     profile = endpoint.profile
     thinking = _thinking(request, profile, healing)
@@ -64,9 +55,14 @@ def chat_body(request: Request, endpoint: Endpoint, healing: Healing) -> JsonObj
     if tools:
         body["tools"] = tools
     is_thinking_off = thinking.get("thinking") == {"type": "disabled"}
-    body["messages"] = _Messages(
-        request, endpoint, to_wire, echoes=not healing.drops_reasoning and not is_thinking_off
-    ).render(takes_images=request.model.images is not False and not healing.strips_images)
+    writing = Writing(
+        endpoint=endpoint,
+        model=request.model.name,
+        names=to_wire,
+        echoes=not healing.drops_reasoning and not is_thinking_off,
+        takes_images=request.model.images is not False and not healing.strips_images,
+    )
+    body["messages"] = history.render(request, writing)
     return {key: value for key, value in body.items() if key not in healing.dropped_params}
 
 
@@ -141,36 +137,69 @@ _THINKING: Mapping[str, Callable[[str, str | None], JsonObject]] = {
 # --- messages -----------------------------------------------------------------------------------------------------
 
 
-class _Messages:
-    """Turns the history of one request into chat messages."""
+class Writing(Record):
+    """All that messages are written by, besides their content."""
 
-    def __init__(self, request: Request, endpoint: Endpoint, to_wire: Mapping[str, str], *, echoes: bool) -> None:
-        self._request = request
-        self._endpoint = endpoint
-        self._profile = endpoint.profile
-        self._to_wire = to_wire
-        self._echoes = echoes
-        self._ids: dict[str, str] = {}
+    endpoint: Endpoint
+    model: str
+    names: Mapping[str, str]
+    """Tool names to names on the wire."""
+    echoes: bool
+    """Reasoning that this very model made goes back to it."""
+    takes_images: bool
 
-    def render(self, *, takes_images: bool) -> list[JsonObject]:
-        history = legal_history(filter(_IS_SAYABLE, self._request.messages))
-        history = _images_after_answers(history) if takes_images else without_images(history)
-        if self._profile.merges_same_role:
+
+class ChatHistory:
+    """Turns the history of a request into chat messages. Remembers the last one: a step only adds to it."""
+
+    def __init__(self) -> None:
+        self._legal = LegalHistory(_is_sayable)
+        self._rows: Growing[Writing, Message, _Rows] = Growing(_Rows)
+
+    def render(self, request: Request, writing: Writing) -> list[JsonObject]:
+        profile = writing.endpoint.profile
+        history = self._legal(request.messages)
+        if profile.merges_same_role or profile.assistant_between_tool_and_user:
+            history = tuple(shown for message in history for shown in _shown(message, writing))
+        if profile.merges_same_role:
             history = joined_roles(history)
-        if self._profile.assistant_between_tool_and_user:
+        if profile.assistant_between_tool_and_user:
             history = _with_assistant_between(history)
-        self._ids = legal_ids(history, self._profile.call_id_rule)
-        system = "\n\n".join(clean(block.text) for block in self._request.system if block.text.strip())
-        messages = [{"role": self._profile.system_role, "content": system}] if system else []
-        for message in with_state(history, self._request.state):
-            messages.extend(self._wire(message))
-        return messages
+        rows = self._rows(writing, history)
+        system = "\n\n".join(clean(block.text) for block in request.system if block.text.strip())
+        messages = [{"role": profile.system_role, "content": system}] if system else []
+        for row in rows.groups[:-1]:
+            messages += row
+        return messages + rows.write(history[-1], request.state)
 
-    def _wire(self, message: Message) -> Iterable[JsonObject]:
+
+class _Rows:
+    """The rows of each message of a history."""
+
+    def __init__(self, writing: Writing) -> None:
+        self.groups: list[list[JsonObject]] = []
+        self._writing = writing
+        self._endpoint = writing.endpoint
+        self._profile = writing.endpoint.profile
+        self._model = writing.model
+        self._to_wire = writing.names
+        self._echoes = writing.echoes
+        self._legal_ids = LegalIds(self._profile.call_id_rule)
+        self._ids = self._legal_ids.mapped
+
+    def add(self, message: Message) -> None:
+        self._legal_ids.add(message)
+        self.groups.append(self.write(message))
+
+    def write(self, message: Message, state: str = "") -> list[JsonObject]:
+        """The rows of an added message, with the state at their end."""
+        return [row for shown in with_state(_shown(message, self._writing), state) for row in self._rows(shown)]
+
+    def _rows(self, message: Message) -> list[JsonObject]:
         if message.role == "user":
-            return ({"role": "user", "content": _user_content(message.parts)},)
+            return [{"role": "user", "content": _user_content(message.parts)}]
         if message.role == "assistant":
-            return (self._assistant(message),)
+            return [self._assistant(message)]
         return [
             {"role": "tool", "tool_call_id": self._ids[part.call_id], "content": part.content}
             for part in message.parts
@@ -219,15 +248,12 @@ class _Messages:
         return row
 
     def _own(self, part: Reasoning | ToolCall) -> JsonObject | None:
-        return own_data(part.opaque, self._endpoint.base_url, "openai-chat", self._request.model.name)
+        return own_data(part.opaque, self._endpoint.base_url, "openai-chat", self._model)
 
 
 def _is_sayable(message: Message) -> bool:
     """Reasoning alone is no message here: it would have neither content nor calls."""
     return message.role != "assistant" or bool(message.text.strip() or message.calls)
-
-
-_IS_SAYABLE = ByIdentity(_is_sayable)
 
 
 def _user_content(parts: Iterable[Part]) -> str | list[JsonObject]:
@@ -242,22 +268,21 @@ def _user_content(parts: Iterable[Part]) -> str | list[JsonObject]:
     ]
 
 
-def _images_after_answers(history: Iterable[Message]) -> tuple[Message, ...]:
+def _shown(message: Message, writing: Writing) -> tuple[Message, ...]:
     """Tool messages hold text only, so images of a step's answers follow in one user message."""
-    result: list[Message] = []
-    for message in history:
-        images: list[Part] = []
-        parts: list[Part] = []
-        for part in message.parts:
-            if isinstance(part, ToolAnswer) and part.images:
-                note = _IMAGE_BELOW.format(count=len(part.images))
-                images.extend((Text(text=_IMAGE_OF.format(name=part.name)), *part.images))
-                part = part.replace(content=f"{part.content}\n{note}".lstrip(), images=())
-            parts.append(part)
-        result.append(message.replace(parts=tuple(parts)) if images else message)
-        if images:
-            result.append(Message(role="user", parts=tuple(images)))
-    return tuple(result)
+    if not writing.takes_images:
+        return without_images((message,))
+    images: list[Part] = []
+    parts: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, ToolAnswer) and part.images:
+            note = _IMAGE_BELOW.format(count=len(part.images))
+            images.extend((Text(text=_IMAGE_OF.format(name=part.name)), *part.images))
+            part = part.replace(content=f"{part.content}\n{note}".lstrip(), images=())
+        parts.append(part)
+    if not images:
+        return (message,)
+    return (message.replace(parts=tuple(parts)), Message(role="user", parts=tuple(images)))
 
 
 def _with_assistant_between(history: Iterable[Message]) -> tuple[Message, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from agentctl.core.codec import loads
@@ -43,7 +44,8 @@ _JUNK_LIMIT = 100
 class ChatDecoder:
     """Reads one response; see adapter.Decoder."""
 
-    def __init__(self, request: Request, endpoint: Endpoint) -> None:
+    def __init__(self, request: Request, endpoint: Endpoint, used_ids: Iterable[str]) -> None:
+        """`used_ids`: of the calls in the history."""
         self.usage = Usage()
         self.is_done = False
         _, names = wire_names(request.tools)
@@ -53,7 +55,7 @@ class ChatDecoder:
         self._text_calls = TextCalls(names.keys()) if endpoint.profile.recovers_calls and names else None
         self._tags = ThinkTags() if endpoint.profile.parses_think_tags else None
         self._calls = CallAccumulator(
-            taken_ids=(part.id for message in request.messages for part in message.calls),
+            taken_ids=used_ids,
             names=names,
             salt=str(len(request.messages)),
         )

@@ -10,16 +10,17 @@ compatible servers make the system message of their template from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from agentctl.core.codec import dumps
+from agentctl.core.memo import Growing
+from agentctl.core.record import Record
 from agentctl.core.text import clean
 from agentctl.core.types import (
     Api,
     Image,
     JsonObject,
     Message,
-    ModelInfo,
     Part,
     Reasoning,
     Request,
@@ -29,18 +30,16 @@ from agentctl.core.types import (
     ToolSpec,
 )
 from agentctl.providers.adapter import Endpoint, Healing
+from agentctl.providers.history import LegalHistory, LegalIds, without_images
 from agentctl.providers.openai_responses_stream import API, ResponsesDecoder, message_item
 from agentctl.providers.profiles import Profile
 from agentctl.providers.wire_common import (
     arguments_object,
     auth_headers,
-    legal_history,
-    legal_ids,
     own_data,
     tool_schema,
     wire_name,
     wire_names,
-    without_images,
 )
 
 _SMALLEST_LIMIT = 16
@@ -50,24 +49,36 @@ _EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
 class OpenAIResponses:
+    """One instance serves every endpoint; it remembers the last history, so that a step writes only what is new."""
+
     api: Api = API
     path = "/responses"
+
+    def __init__(self) -> None:
+        self._legal = LegalHistory()
+        self._items: Growing[Writing, Message, _Items] = Growing(_Items)
 
     def headers(self, endpoint: Endpoint) -> dict[str, str]:
         return auth_headers(endpoint)
 
     def to_wire(self, request: Request, endpoint: Endpoint, healing: Healing) -> JsonObject:
-        history = legal_history(request.messages)
+        history = self._legal(request.messages)
         if healing.strips_images or request.model.images is False:
             history = without_images(history)
         names, _ = wire_names(request.tools)
+        writing = Writing(
+            base_url=endpoint.base_url,
+            model=request.model.name,
+            names=names,
+            drops_reasoning=healing.drops_reasoning or healing.strips_item_ids,
+        )
         reasoning = _reasoning(request, endpoint.profile)
         thinks = reasoning is not None and "reasoning" not in healing.dropped_params
         limit = healing.max_output_tokens or request.options.max_output_tokens
         body: JsonObject = {
             "model": request.model.name,
             "instructions": "\n\n".join(clean(block.text) for block in request.system if block.text.strip()),
-            "input": _Items(history, endpoint.base_url, request.model, names, healing).all(request.state),
+            "input": self._items(writing, history).all(request.state),
             "tools": _tools(request.tools, names, endpoint.profile),
             "reasoning": reasoning,
             "include": ["reasoning.encrypted_content"] if thinks or request.model.reasoning else [],
@@ -114,34 +125,40 @@ def _tools(tools: Iterable[ToolSpec], names: Mapping[str, str], profile: Profile
     ]
 
 
+class Writing(Record):
+    """All that items are written by, besides their content."""
+
+    base_url: str
+    model: str
+    names: Mapping[str, str]
+    """Tool names to names on the wire."""
+    drops_reasoning: bool
+
+
 class _Items:
     """The history as input items."""
 
-    def __init__(
-        self,
-        history: Sequence[Message],
-        base_url: str,
-        model: ModelInfo,
-        names: Mapping[str, str],
-        healing: Healing,
-    ) -> None:
-        self._history = history
-        self._base_url = base_url
-        self._model = model
-        self._names = names
-        self._ids = legal_ids(history, "responses")
-        self._drops_reasoning = healing.drops_reasoning or healing.strips_item_ids
+    def __init__(self, writing: Writing) -> None:
+        self._base_url = writing.base_url
+        self._model = writing.model
+        self._names = writing.names
+        self._drops_reasoning = writing.drops_reasoning
+        self._legal_ids = LegalIds("responses")
+        self._ids = self._legal_ids.mapped
         self._seen: set[str] = set()
+        self._all: list[JsonObject] = []
+
+    def add(self, message: Message) -> None:
+        self._legal_ids.add(message)
+        if message.role == "assistant":
+            self._all.extend(self._assistant(message))
+        elif message.role == "tool":
+            self._all.extend(self._output(part) for part in message.parts if isinstance(part, ToolAnswer))
+        else:
+            self._all.append({"type": "message", "role": "user", "content": [*map(_content, message.parts)]})
 
     def all(self, state: str) -> list[JsonObject]:
-        items: list[JsonObject] = []
-        for message in self._history:
-            if message.role == "assistant":
-                items.extend(self._assistant(message))
-            elif message.role == "tool":
-                items.extend(self._output(part) for part in message.parts if isinstance(part, ToolAnswer))
-            else:
-                items.append({"type": "message", "role": "user", "content": [*map(_content, message.parts)]})
+        items = list(self._all)
         if state.strip():
             items[-1] = _with_state(items[-1], clean(state))
         return items
@@ -157,7 +174,7 @@ class _Items:
 
     def _phases(self, message: Message) -> list[str | None]:
         texts = sum(isinstance(part, Text) for part in message.parts)
-        own = own_data(message.opaque, self._base_url, API, self._model.name) or {}
+        own = own_data(message.opaque, self._base_url, API, self._model) or {}
         phases = own.get("phases")
         return phases if isinstance(phases, list) and len(phases) == texts else [None] * texts
 
@@ -184,7 +201,7 @@ class _Items:
 
     def _own_item(self, part: Reasoning) -> JsonObject | None:
         """The item as it was received, if this model made it: encrypted reasoning, or a message that was commentary."""
-        data = own_data(part.opaque, self._base_url, API, self._model.name) or {}
+        data = own_data(part.opaque, self._base_url, API, self._model) or {}
         if data.get("type") != "reasoning":
             return data if data.get("type") == "message" else None
         item_id = str(data.get("id") or "")

@@ -146,6 +146,10 @@ class Recording:
     def result(self, call_id: str, name: str, args: JsonObject, result: ToolResult) -> None:
         self.write("result", {"call": call_id, "name": name, "args": args, "result": as_dict(result)})
 
+    def keep(self, name: str, value: JsonObject) -> None:
+        """What else the run took from outside, see Replay.kept."""
+        self.write("kept", {"name": name, "value": value})
+
 
 class Recorder:
     """Passes everything through and writes each exchange down when it is over."""
@@ -211,6 +215,7 @@ class Replay:
         self.api: str = rows[0]["api"]
         self._exchanges = [row for row in rows if row.get("record") == "exchange"]
         self._results = [row for row in rows if row.get("record") == "result"]
+        self._kept = {row["name"]: row["value"] for row in rows if row.get("record") == "kept"}
 
     def exchange(self, request: Request) -> JsonObject:
         """The answer to this request. Raises ProviderError (drift) with what differs from the next recorded one."""
@@ -225,6 +230,10 @@ class Replay:
             kind="drift",
             hint="Record again, or find what changed: the prompt, a tool, a result, the version.",
         )
+
+    def kept(self, name: str) -> JsonObject:
+        """What the run had kept under this name; empty when it had not."""
+        return map_strings(self._kept.get(name, {}), self._names.show)  # type: ignore[no-any-return]
 
     def result(self, call_id: str, name: str) -> ToolResult | None:
         """The recorded result of a call; None when it was never run."""

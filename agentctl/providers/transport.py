@@ -225,8 +225,10 @@ async def _batches(source: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
             yield b"".join(waiting)
         await reader
     finally:
-        reader.cancel()
-        await asyncio.gather(reader, return_exceptions=True)
+        if reader.cancel():
+            await asyncio.wait((reader,))
+        if not reader.cancelled():
+            reader.exception()  # raised above, or of no interest to a consumer that left
         await source.aclose()
 
 

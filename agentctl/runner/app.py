@@ -13,10 +13,9 @@ from agentctl.config.trust import WorkspaceReader
 from agentctl.config.workspace import Workspace
 from agentctl.core.errors import JournalError, UsageError
 from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, SandboxUsed
-from agentctl.core.ports import Clock, Tool
+from agentctl.core.ports import Clock, Saved, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
-from agentctl.core.toolkit import Implementation
 from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
 from agentctl.engine.budget import Budget, Limits
 from agentctl.engine.context import Context
@@ -28,6 +27,8 @@ from agentctl.policy.engine import PolicyEngine
 from agentctl.runner.approvals import check_flags, check_waits, goes_on, resume_command, run_approvals
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
+from agentctl.runner.plane import Needs
+from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
 from agentctl.runner.questions import Questions
@@ -37,7 +38,6 @@ from agentctl.sandbox.process import ProcessRunner
 from agentctl.state.journal import Journal
 from agentctl.state.outputs import KeptOutputs
 from agentctl.state.selection import Selected
-from agentctl.state.todos import TodoList
 from agentctl.tools.sets import make_tools
 from agentctl.version import __version__
 
@@ -56,7 +56,7 @@ class Assembly:
         prompt: Prompt,
         runner: ProcessRunner,
         redactor: Redactor,
-        todos: TodoList,
+        planes: Planes,
         turns: tuple[Message, ...],
         init: Init,
         selected: Selected,
@@ -69,7 +69,7 @@ class Assembly:
         self.prompt = prompt
         self.runner = runner
         self.redactor = redactor
-        self.todos = todos
+        self.planes = planes
         self.turns = turns
         self.init = init
         self.session = selected.id
@@ -108,6 +108,7 @@ class Assembly:
         """Ends what the run has started: the watcher, connections, open folders."""
         await self.parts.provider.close()
         await self.runner.close()
+        self.planes.close()
         for close in self._closers:
             close()
 
@@ -138,19 +139,19 @@ async def assemble(
     reader = WorkspaceReader(settings.root, settings.trust)
     policy = load_run_policy(settings, reader)
     live = LiveEvents()
-    questions = Questions(settings, reader, live.emit)
+    planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
+    questions = Questions(settings, reader, live.emit, lambda text: live.emit(Saved(state=planes.pin.clarify(text))))
     approvals = run_approvals(settings, selected, policy.digest, env, clock.now, redactor.text)
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
     if not inputs.turns:
         check_waits(settings, saved.history if saved else (), approvals, questions)
-    todos = TodoList(saved.todos if saved else ())
     runner = ProcessRunner(child_environment(env, settings.pass_env))
-    tools = _tools(settings, workspace, runner, outputs, live, policy, todos, redactor, questions)
+    tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor, questions)
     if tape is not None:
         provider, tools = tape.around(model, provider, tools)
     agent = AGENTS[settings.agent]
     specs = [tool.spec for tool in tools.values()]
-    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=[todos])
+    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=planes.sections)
     request_options = RequestOptions(
         think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
     )
@@ -174,17 +175,25 @@ async def assemble(
     )
     journal, unsaved = _journal(settings, selected, model, policy, clock, redactor)
     approvals.is_recorded = journal is not None
-    found = (*policy.problems, *inputs.problems, *approvals.problems, *unsaved)
-    problems = (*settings.problems, *named, *reader.problems, *found)
+    problems = (
+        *settings.problems,
+        *named,
+        *reader.problems,
+        *policy.problems,
+        *inputs.problems,
+        *planes.problems,
+        *approvals.problems,
+        *unsaved,
+    )
     return Assembly(
         settings=settings,
         parts=parts,
         prompt=prompt,
         runner=runner,
         redactor=redactor,
-        todos=todos,
+        planes=planes,
         turns=inputs.turns,
-        init=_init(settings, model, tools, policy, hardening, inputs, tuple(problems)),
+        init=_init(settings, model, tools, policy, planes, hardening, inputs, tuple(problems)),
         selected=selected,
         journal=journal,
         cwd=cwd,
@@ -239,17 +248,11 @@ def _tools(
     outputs: KeptOutputs,
     live: LiveEvents,
     policy: PolicyEngine,
-    todos: TodoList,
+    planes: Planes,
     redactor: Redactor,
     questions: Questions,
 ) -> dict[str, Tool]:
-    """The tools that are offered, in wire order."""
-
-    def todo_write() -> Implementation:
-        from agentctl.state.todo_tool import TodoWrite  # pydantic comes with the first call
-
-        return TodoWrite(todos, live.emit)
-
+    """The tools that are offered, in wire order: those that were asked for and have something to work on."""
     made = make_tools(
         workspace=workspace,
         runner=runner,
@@ -259,9 +262,9 @@ def _tools(
         redactor=redactor,
         shell=shell_argv()[0],
         default_timeout_s=settings.tool_timeout,
-        extra={"todo_write": todo_write, "ask": questions.load},
+        extra={**planes.tools, "ask": questions.load},
     )
-    return questions.around({name: made[name] for name in settings.tools})
+    return questions.around({name: made[name] for name in settings.tools if name in made})
 
 
 def _limits(settings: Settings) -> Limits:
@@ -309,6 +312,7 @@ def _init(
     model: ModelInfo,
     tools: Mapping[str, Tool],
     policy: PolicyEngine,
+    planes: Planes,
     hardening: Sequence[str],
     inputs: Inputs,
     problems: tuple[Problem, ...],
@@ -321,13 +325,13 @@ def _init(
         agent=settings.agent,
         think=settings.think,
         tools=tuple(tools),
-        instructions=(),
+        instructions=planes.instructions.files,
         skills=(),
         mcp=(),
         policy=PolicyUsed(digest=policy.digest, sources=policy.source_names, yolo=settings.yolo),
         sandbox=SandboxUsed(**report(hardening)),
         limits=_shown_limits(settings),
-        injection="lean",
+        injection=settings.state_injection,
         stdin=inputs.stdin,
         problems=problems,
     )

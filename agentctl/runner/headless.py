@@ -26,7 +26,7 @@ from agentctl.core.events import (
     ToolCalled,
     TurnEnd,
 )
-from agentctl.core.ports import Clock, Item, Pending
+from agentctl.core.ports import Clock, Degraded, Item, Pending
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
@@ -35,6 +35,7 @@ from agentctl.runner.app import Assembly, assemble
 from agentctl.runner.approvals import explain
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.failure import startup_init
+from agentctl.runner.plane import Turn, last_prompt
 from agentctl.runner.saving import save
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
@@ -44,6 +45,8 @@ from agentctl.state.selection import Selected, select, wanted_of
 from agentctl.state.sessions import Sessions
 
 READER_CHECK_S = 0.5
+AFTER_S = 1.0
+"""What the wall clock keeps for the end: nothing behind the answer may turn it into a timeout."""
 CLOSE_S = 2.0
 """How long connections and the watcher may take to close after the last line."""
 
@@ -144,7 +147,7 @@ class Run:
                 yield stamped
             raise
         assembly = self._assembly
-        self._account.todos = assembly.todos.items
+        self._account.todos = assembly.planes.plan.todos.items
         self._account.problems = list(assembly.init.problems or ())
         self.stamper = Stamper(
             session=assembly.session,
@@ -189,20 +192,33 @@ class Run:
         for number, prompt in enumerate(assembly.turns or (None,), start=1):
             self._turn = number
             self._account.begin_turn()
-            if prompt is not None:  # without one the session goes on with what it waits for
-                assembly.history.append(prompt)
+            history = assembly.history
+            if prompt is None:  # the session goes on with what it waits for
+                turn = Turn(number=max(1, assembly.earlier_turns), prompt=last_prompt(history))
+            else:
+                history.append(prompt)
+                turn = Turn(number=assembly.earlier_turns + number, prompt=prompt)
                 if assembly.journal:
-                    assembly.journal.turn(assembly.earlier_turns + number, prompt)
-            async with aclosing(run_turn(assembly.parts, assembly.history)) as turn:
-                async for item in turn:
-                    yield item
+                    assembly.journal.turn(turn.number, prompt)
+            for items in (assembly.planes.before(turn, assembly.parts), run_turn(assembly.parts, history)):
+                async with aclosing(items):
+                    async for item in items:
+                        yield item
             if number < len(assembly.turns):
                 yield TurnEnd(n=number, text=self._account.text)
+        seconds_left = assembly.settings.timeout - (self._clock.monotonic() - self._started) - AFTER_S
+        async with aclosing(assembly.planes.after(self._account, assembly.parts, seconds_left)) as items:
+            async for item in items:
+                yield item
 
     def _pass_on(self, item: Item) -> Iterator[Stamped]:
         """The journal first, then everybody else."""
         assembly = self._assembly
         assert assembly is not None
+        assembly.planes.note(item)
+        if isinstance(item, Degraded):
+            self._account.problems.append(item.problem)
+            item = Notice(code=item.problem.code, text=f"{item.problem.what}: {item.problem.why}")
         if not isinstance(item, Event):
             if isinstance(item, Pending):
                 self._account.wait(item.call)
@@ -288,6 +304,7 @@ class Run:
             files_source=assembly.changes.source if assembly else "tools",
             commands=tuple(account.commands),
             todos=account.todos,
+            pin=assembly.planes.pin.used if assembly else None,
             injected=assembly.prompt.injected if assembly else {},
             questions=tuple(account.questions.values()),
             approvals=account.approvals,

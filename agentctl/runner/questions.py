@@ -21,10 +21,6 @@ SHOWN_IDS = 20
 """How many of the prepared ids the model is told."""
 
 
-def ignore_answer(_id: str, _text: str) -> None:
-    """For runs in which nobody keeps what was answered."""
-
-
 class Questions:
     """What was answered in advance, by --answers and --answer."""
 
@@ -33,9 +29,9 @@ class Questions:
         settings: Settings,
         reader: WorkspaceReader,
         emit: Emit,
-        on_answer: Callable[[str, str], None] = ignore_answer,
+        on_answer: Callable[[str], None],
     ) -> None:
-        """`on_answer` hears id and text of each answer that the model is given. Raises UsageError."""
+        """`on_answer` hears the text of each answer that the model is given. Raises UsageError."""
         self.answers = {**_read_file(settings, reader), **_read_flags(settings.answer)}
         self.is_offered = ASK in settings.tools
         self._given = tuple(_read_flags(settings.answer))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agentctl.core.ports import Appended, GrantUsed, Pending, Spent, Viewed
+from agentctl.core.ports import Appended, GrantUsed, Pending, Saved, Spent, Viewed
 from agentctl.core.record import as_dict
 from agentctl.state.journal import Journal
 
 
-def save(journal: Journal, item: Appended | Spent | Viewed | Pending | GrantUsed) -> None:
+def save(journal: Journal, item: Appended | Spent | Viewed | Pending | GrantUsed | Saved) -> None:
     """Raises JournalError."""
     match item:
         case Appended():
@@ -16,6 +16,8 @@ def save(journal: Journal, item: Appended | Spent | Viewed | Pending | GrantUsed
             journal.usage(item.usage, item.cost_usd)
         case Viewed():
             journal.view(item.view)
+        case Saved():
+            journal.state(**item.state)
         case Pending():
             if item.is_new:
                 journal.approval("waiting", pending=as_dict(item.call))

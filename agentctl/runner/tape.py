@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentctl.config.settings import Settings
 from agentctl.core.errors import UsageError
 from agentctl.core.ports import Provider, Tool
 from agentctl.core.redact import Redactor
-from agentctl.core.types import ModelInfo
+from agentctl.core.types import JsonObject, ModelInfo
+
+if TYPE_CHECKING:
+    from agentctl.providers.recorded import Recording
 
 NO_KEY = "replay"
 """Stands for the key of a run that asks nobody."""
@@ -28,6 +32,8 @@ class Tape:
         self._redactor = redactor
         self._names = Names(settings.root, session)
         self._replay = Replay(Path(settings.replay), self._names) if settings.replay else None
+        self._recording: Recording | None = None
+        self._unwritten: list[tuple[str, JsonObject]] = []
 
     def model_settings(self, env: Mapping[str, str]) -> tuple[Settings, Mapping[str, str]]:
         """For the choice of the model: a replay needs no key, and without --model it is the recorded one."""
@@ -38,6 +44,21 @@ class Tape:
             origins = {**settings.origins, "model": "recording"}
             settings = settings.replace(model=self._replay.model, api=settings.api or self._replay.api, origins=origins)
         return settings, {**env, "AGENTCTL_API_KEY": env.get("AGENTCTL_API_KEY") or NO_KEY}
+
+    @property
+    def is_replay(self) -> bool:
+        return self._replay is not None
+
+    def keep(self, name: str, value: JsonObject) -> None:
+        """Writes down what else a run took from outside, such as notes. A replay keeps nothing."""
+        if self._recording is not None:
+            self._recording.keep(name, value)
+        elif self._replay is None:
+            self._unwritten.append((name, value))
+
+    def kept(self, name: str) -> JsonObject:
+        """What the recorded run had kept under this name; empty when it had not."""
+        return self._replay.kept(name) if self._replay else {}
 
     def around(
         self, model: ModelInfo, provider: Provider, tools: Mapping[str, Tool]
@@ -50,5 +71,9 @@ class Tape:
             if self._settings.replay_tools == "live":
                 return Replayer(replay), dict(tools)
             return Replayer(replay), {name: ReplayedTool(tool, replay) for name, tool in tools.items()}
-        recording = Recording(Path(str(self._settings.record)), model, self._names, self._redactor.text)
+        self._recording = recording = Recording(
+            Path(str(self._settings.record)), model, self._names, self._redactor.text
+        )
+        for name, value in self._unwritten:
+            recording.keep(name, value)
         return Recorder(provider, recording), {name: RecordedTool(tool, recording) for name, tool in tools.items()}

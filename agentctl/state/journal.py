@@ -1,9 +1,9 @@
 """The append-only log of a session: what happened, on disk before anything acts on it.
 
 One JSON object a line: `{"record": KIND, "time": …, …}`. Kinds: header (format, session, cwd, model, agent, policy),
-turn (n, prompt), message (turn, message), usage (usage, cost_usd), state (todos), end (ended, exit_code). One write a
-record; fsync before calls start, after each of their results, and at the end. A torn last line is cut when the
-journal is opened again; kinds that this version does not know are kept and passed over.
+turn (n, prompt), message (turn, message), usage (usage, cost_usd), state (todos or pin), end (ended, exit_code). One
+write a record; fsync before calls start, after each of their results, and at the end. A torn last line is cut when
+the journal is opened again; kinds that this version does not know are kept and passed over.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class SavedSession(Record):
     turns: int
     history: tuple[Message, ...]
     todos: tuple[Todo, ...]
+    pin: JsonObject | None
+    """As state/pin.py wrote it; None in sessions that never had one."""
     view: JsonObject | None
     """What the last compaction left on the wire: start, reasons_from, summary and what else engine/view.py keeps."""
     usage: Usage
@@ -82,6 +84,8 @@ class Journal:
             else:
                 self.message(message)
         self.todos(saved.todos)
+        if saved.pin is not None:
+            self.state(pin=saved.pin)
         if saved.view is not None:
             self.view(saved.view)
 
@@ -89,7 +93,11 @@ class Journal:
         self._write("usage", {"usage": as_dict(usage), "cost_usd": cost_usd})
 
     def todos(self, items: Sequence[Todo]) -> None:
-        self._write("state", {"todos": as_dict(tuple(items))})
+        self.state(todos=as_dict(tuple(items)))
+
+    def state(self, **fields: object) -> None:
+        """What of the planes comes back with the session; of each field the latest counts."""
+        self._write("state", fields)
 
     def view(self, view: JsonObject) -> None:
         """What goes on the wire from here on; the messages before it stay in the journal."""
@@ -131,7 +139,7 @@ def load(path: Path) -> SavedSession:
     history = [message for row in rows if row["record"] in ("turn", "message") and (message := _message(row))]
     usages = [row for row in rows if row["record"] == "usage"]
     costs = [row.get("cost_usd") for row in usages]
-    states = [row for row in rows if row["record"] == "state"]
+    state = _last_state(rows)
     last = rows[-1]
     return SavedSession(
         id=str(header["session"]),
@@ -146,7 +154,8 @@ def load(path: Path) -> SavedSession:
         turns=len(turns),
         history=tuple(history),
         view=_last_view(rows),
-        todos=todos_from_rows(states[-1].get("todos", [])) if states else (),
+        todos=todos_from_rows(state.get("todos", [])),
+        pin=pin if isinstance(pin := state.get("pin"), dict) else None,
         usage=sum((usage_from_dict(row.get("usage", {})) for row in usages), Usage()),
         cost_usd=None if None in costs else sum(float(cost or 0) for cost in costs),
         ended=str(last["ended"]) if last["record"] == "end" else None,
@@ -159,6 +168,14 @@ def _row(line: bytes) -> JsonObject | None:
     except ValueError:
         return None
     return row if isinstance(row, dict) and isinstance(row.get("record"), str) else None
+
+
+def _last_state(rows: Sequence[JsonObject]) -> JsonObject:
+    state: JsonObject = {}
+    for row in rows:
+        if row["record"] == "state":
+            state.update(row)
+    return state
 
 
 def _last_view(rows: Sequence[JsonObject]) -> JsonObject | None:

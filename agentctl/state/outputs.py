@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from agentctl.core.files import create_file, make_private_dir, replace_file, write_all
+from agentctl.core.files import create_file, make_private_dir, write_all
 from agentctl.core.redact import RedactingDecoder, Redactor
+from agentctl.state.folder import made, state_root
 
 MAX_BYTES = 64 * 1024 * 1024
 """Of one file; more is counted and dropped."""
@@ -39,7 +40,7 @@ class KeptOutputs:
         if is_ephemeral:
             name = f"agentctl-{os.getpid()}-{os.urandom(6).hex()}"
             return cls(Path(os.environ.get("TMPDIR") or "/tmp") / name, root=root, redactor=redactor, is_temporary=True)
-        return cls(root / ".agentctl" / "state" / session / "output", root=root, redactor=redactor)
+        return cls(state_root(root) / session / "output", root=root, redactor=redactor)
 
     def open(self) -> KeptOutput:
         """As promised by the port."""
@@ -55,10 +56,7 @@ class KeptOutputs:
                 self._folder.rmdir()
 
     def _create(self) -> tuple[Path, int]:
-        folder = make_private_dir(self._folder)
-        if not self._is_temporary:
-            self._check_inside(folder)
-            _hide_from_git(folder.parents[1])
+        folder = make_private_dir(self._folder) if self._is_temporary else made(self._folder, self._root)
         number = len(self._made) + 1
         while True:
             path = folder / f"{number}.txt"
@@ -69,11 +67,6 @@ class KeptOutputs:
                 continue
             self._made.append(path)
             return path, fd
-
-    def _check_inside(self, folder: Path) -> None:
-        """A checkout may bring a symlink in place of our folder; what it points at is not ours to write to."""
-        if not folder.resolve().is_relative_to(self._root.resolve()):
-            raise OSError(f"{folder} leads out of the workspace")
 
     def _shown(self, path: Path) -> str:
         return str(path) if self._is_temporary else path.relative_to(self._root).as_posix()
@@ -142,10 +135,3 @@ class KeptOutput:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def _hide_from_git(state: Path) -> None:
-    """Whatever stands in the state folder, the ignore file too, is invisible to git."""
-    ignore = state / ".gitignore"
-    if not ignore.exists():
-        replace_file(ignore, b"*\n", mode=0o600, syncs=False)

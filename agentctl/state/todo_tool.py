@@ -10,13 +10,13 @@ from agentctl.core.arguments import Arguments
 from agentctl.core.ports import Emit
 from agentctl.core.toolkit import ToolDefinition, no_subjects
 from agentctl.core.types import Todo, ToolResult
-from agentctl.state.todos import MAX_ITEMS, TodoList
+from agentctl.state.todos import MAX_CHARS, MAX_ITEMS, TodoList
 
 
 class Item(Arguments):
-    content: str = Field(min_length=1, max_length=500)
+    content: str = Field(min_length=1, max_length=MAX_CHARS)
     status: Literal["pending", "in_progress", "done", "blocked"]
-    note: str = Field(default="", max_length=500, description="Why it is blocked, or what came out.")
+    note: str = Field(default="", max_length=MAX_CHARS, description="Why it is blocked, or what came out.")
 
 
 class TodoWriteArguments(Arguments):

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentctl.core.events import Todos
+from agentctl.core.ports import Where
+from agentctl.core.text import one_line
 from agentctl.core.types import JsonObject, Todo
 
 MAX_ITEMS = 50
+MAX_CHARS = 500
+"""Of an item's content, and of its note."""
 MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]", "blocked": "[!]"}
 
 
@@ -16,7 +20,7 @@ class TodoList:
 
     name = "todos"
     plane = "plan"
-    is_stable = False
+    where: Where = "step"
 
     def __init__(self, items: Sequence[Todo] = ()) -> None:
         self.items = tuple(items)
@@ -31,7 +35,11 @@ class TodoList:
         return Todos(items=self.items, done=self.count("done"), total=len(self.items), blocked=self.count("blocked"))
 
     def lines(self) -> list[str]:
-        return [f"{MARKS[item.status]} {item.content}{f' ({item.note})' if item.note else ''}" for item in self.items]
+        """One line an item, whatever stands in it."""
+        return [
+            f"{MARKS[item.status]} {_folded(item.content)}{f' ({_folded(item.note)})' if item.note else ''}"
+            for item in self.items
+        ]
 
     def warnings(self) -> list[str]:
         """What is wrong with the list as a plan; it was stored all the same."""
@@ -53,6 +61,10 @@ class TodoList:
         blocked = f", {self.count('blocked')} blocked" if self.count("blocked") else ""
         head = f"Your plan ({self.count('done')}/{len(self.items)} done{blocked}); keep it current with todo_write:"
         return "\n".join([head, *self.lines()])
+
+
+def _folded(text: str) -> str:
+    return one_line(text, MAX_CHARS)
 
 
 def todos_from_rows(rows: Sequence[JsonObject]) -> tuple[Todo, ...]:

@@ -47,7 +47,7 @@ class Ask:
         answers: Mapping[str, str],
         fails: bool,
         emit: Emit,
-        on_answer: Callable[[str, str], None],
+        on_answer: Callable[[str], None],
     ) -> None:
         """`answers` by id of the question; `fails`: without an answer the run ends; `on_answer` hears each one used."""
         self._answers = answers
@@ -69,7 +69,7 @@ class Ask:
             )
         )
         if answer is not None:
-            self._on_answer(name, answer)
+            self._on_answer(answer)
             return ToolResult(call_id=call_id, content=f"Answer: {answer}", summary=f"{name}: answered")
         if self._fails:
             raise NoAnswerYet(QuestionOpen(f"the question {name!r} has no answer: {args.question}"), otherwise=NOBODY)

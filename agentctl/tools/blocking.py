@@ -40,7 +40,7 @@ async def in_thread(work: Callable[[Stop], T], seconds: float = WORK_TIMEOUT_S) 
     Raises ToolFailure when the work does not end within its time, for example on a dead network disk.
     """
     stop = Stop(seconds)
-    task = asyncio.ensure_future(asyncio.to_thread(work, stop))
+    task = asyncio.get_running_loop().run_in_executor(None, work, stop)
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds + _GRACE_S)
     except asyncio.CancelledError:

@@ -114,7 +114,7 @@ def test_an_explicit_limit_beats_the_agent(world: World) -> None:
 
 
 def test_reading_agents_are_offered_only_what_reads(world: World) -> None:
-    reading = ("read_file", "glob", "grep", "list_dir", "read_many_files", "todo_write")
+    reading = ("read_file", "glob", "grep", "list_dir", "read_many_files", "todo_write", "remember", "recall", "forget")
     for agent in ("plan", "review"):
         assert set(world.resolve(Options(agent=agent)).tools) == set(reading)
 

@@ -10,42 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentctl.core.types import Image, Message, Opaque, Reasoning, Text, ToolAnswer, ToolCall, ToolSpec
+from agentctl.core.types import Opaque, ToolSpec
 from agentctl.providers.wire_common import (
-    INTERRUPTED,
-    joined_roles,
-    legal_history,
-    legal_ids,
     local_id,
     own_data,
-    paired,
-    tidy,
     wire_name,
     wire_names,
     wire_schema,
-    with_state,
-    without_images,
 )
-
-
-def user(*texts: str) -> Message:
-    return Message(role="user", parts=tuple(Text(text=text) for text in texts))
-
-
-def says(*parts: Any) -> Message:
-    return Message(role="assistant", parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts))
-
-
-def call(call_id: str, name: str = "f", arguments: str = "{}") -> ToolCall:
-    return ToolCall(id=call_id, name=name, arguments=arguments)
-
-
-def answers(*rows: tuple[str, str]) -> Message:
-    return Message(role="tool", parts=tuple(answer(*row) for row in rows))
-
-
-def answer(call_id: str, content: str, *, is_error: bool = False) -> ToolAnswer:
-    return ToolAnswer(call_id=call_id, name="f", content=content, is_error=is_error)
 
 
 def spec(name: str) -> ToolSpec:
@@ -53,36 +25,6 @@ def spec(name: str) -> ToolSpec:
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
-
-RULES = {
-    "openai": r"[A-Za-z0-9_-]{1,40}",
-    "responses": r"[A-Za-z0-9_-]{1,64}",
-    "anthropic": r"[A-Za-z0-9_-]{1,64}",
-    "mistral": r"[A-Za-z0-9]{9}",
-}
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    ids=st.lists(st.text(max_size=70) | st.sampled_from(["k1", "abcdefgh1"]), max_size=12),
-    rule=st.sampled_from(sorted(RULES)),
-)
-def test_ids_are_legal_unique_and_settled_by_what_came_before(ids: list[str], rule: str) -> None:
-    history = [says(call(call_id)) for call_id in ids]
-    mapped = legal_ids(history, rule)
-    assert mapped.keys() == set(ids)
-    assert len(set(mapped.values())) == len(mapped)
-    assert all(re.fullmatch(RULES[rule], target) for target in mapped.values())
-    begun = legal_ids(history[: len(history) // 2], rule)
-    assert begun == {call_id: mapped[call_id] for call_id in begun}
-
-
-def test_a_legal_id_stays_unless_an_earlier_one_took_it() -> None:
-    taken = legal_ids([says(call("bad id"))], "openai")["bad id"]
-    mapped = legal_ids([says(call("bad id")), answers(("bad id", "x")), says(call("k1"), call(taken))], "openai")
-    assert mapped["k1"] == "k1"
-    assert mapped["bad id"] == taken
-    assert mapped[taken] not in (taken, "k1")
 
 
 def test_local_ids_are_deterministic_and_new() -> None:
@@ -241,115 +183,6 @@ def test_a_hostile_schema_is_no_bomb(word: str, rule: str) -> None:
     shape = {str(place): item for place, item in enumerate(many)} if word == "properties" else many
     defs = {str(place): json.loads(json.dumps({word: shape}).replace("{next}", str(place + 1))) for place in range(20)}
     assert len(json.dumps(wire_schema({"$ref": "#/$defs/0", "$defs": defs}, rule))) < 1_000_000
-
-
-# --- histories --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("history", "legal"),
-    [
-        pytest.param(
-            [user("q"), says(call("1"), call("2")), answers(("1", "a"), ("2", "b"))],
-            [user("q"), says(call("1"), call("2")), answers(("1", "a"), ("2", "b"))],
-            id="whole",
-        ),
-        pytest.param(
-            [says(call("1"), call("2")), answers(("2", "b")), answers(("1", "a"))],
-            [says(call("1"), call("2")), answers(("1", "a"), ("2", "b"))],
-            id="order-of-the-calls-in-one-message",
-        ),
-        pytest.param(
-            [says(call("1")), user("stop")],
-            [says(call("1")), Message(role="tool", parts=(answer("1", INTERRUPTED, is_error=True),)), user("stop")],
-            id="never-answered",
-        ),
-        pytest.param(
-            [says(call("1")), user("wait"), answers(("1", "late"))],
-            [says(call("1")), answers(("1", "late")), user("wait")],
-            id="late",
-        ),
-        pytest.param(
-            [answers(("9", "lost")), says(call("1")), answers(("1", "a"), ("1", "again"))],
-            [
-                user("[earlier result of f]\nlost"),
-                says(call("1")),
-                answers(("1", "a")),
-                user("[earlier result of f]\nagain"),
-            ],
-            id="orphans",
-        ),
-    ],
-)
-def test_paired(history: list[Message], legal: list[Message]) -> None:
-    assert paired(history) == tuple(legal)
-
-
-def test_ids_that_come_again_are_told_apart() -> None:
-    history = [says(call("0")), user("stop"), says(call("0"), call("0")), answers(("0", "a"), ("0", "b"))]
-    first, lost, _, second, found = paired(history)
-    assert first == says(call("0"))
-    assert lost == Message(role="tool", parts=(answer("0", INTERRUPTED, is_error=True),))
-    ids = [part.id for part in second.calls]
-    assert len({"0", *ids}) == 3
-    assert found == answers((ids[0], "a"), (ids[1], "b"))
-
-
-def test_tidy() -> None:
-    thought = Reasoning(text="r\ud83d")
-    history = [
-        user("a", " ", "b\ud83d"),
-        user("\n"),
-        says(thought, call("1", "f", '"\ud83d"')),
-        answers(("1", "\ud83d")),
-    ]
-    assert tidy(history) == (
-        user("a", "b�"),
-        says(Reasoning(text="r�"), call("1", "f", '"�"')),
-        answers(("1", "�")),
-    )
-
-
-@pytest.mark.parametrize(
-    ("history", "legal"),
-    [
-        ([], [user("Continue.")]),
-        ([says("hi")], [user("Continue."), says("hi"), user("Continue.")]),
-        ([user("q")], [user("q")]),
-    ],
-)
-def test_a_history_begins_with_the_user_and_does_not_end_with_the_assistant(
-    history: list[Message], legal: list[Message]
-) -> None:
-    assert legal_history(history) == tuple(legal)
-
-
-def test_joined_roles() -> None:
-    history = [user("a"), user("b"), says("x"), says("y", "z"), says(call("1")), answers(("1", "r")), user("c")]
-    assert joined_roles(history) == (
-        user("a", "b"),
-        says("x", "\n\ny", "z", call("1")),
-        answers(("1", "r")),
-        user("c"),
-    )
-
-
-def test_state_stands_at_the_very_end() -> None:
-    assert with_state([user("a"), user("b")], "s") == (user("a"), user("b", "s"))
-    assert with_state([answers(("1", "a"), ("2", "b"))], "s\ud83d") == (answers(("1", "a"), ("2", "b\n\ns�")),)
-    assert with_state([answers(("1", ""))], "s") == (answers(("1", "s")),)
-    assert with_state([user("a")], " ") == (user("a"),)
-    assert with_state([], "s") == ()
-
-
-def test_without_images() -> None:
-    image = Image(media_type="image/png", data="AAAA")
-    note = "[image left out: image/png]"
-    history = [
-        Message(role="user", parts=(image,)),
-        Message(role="tool", parts=(answer("1", "x").replace(images=(image,)),)),
-    ]
-    assert without_images([*history, user("a")]) == (user(note), answers(("1", f"x\n{note}")), user("a"))
 
 
 def test_opaque_data_is_only_for_its_maker() -> None:
