@@ -22,6 +22,7 @@ from agentctl.policy import shipped
 from agentctl.policy.guards import COMMAND_GUARDS, LINE_GUARDS
 from agentctl.policy.path_guards import PATH_GUARDS, PROTECTED, PathGuard
 from agentctl.providers.catalog import about
+from agentctl.providers.clouds import CLOUDS
 from agentctl.providers.presets import PRESETS
 from agentctl.providers.profiles import PROFILES
 from agentctl.runner.schema import events_schema
@@ -219,6 +220,24 @@ def vendors() -> str:
     return table(("vendor", "key", "default model", "wire format", "base URL", "its variable"), rows)
 
 
+def clouds() -> str:
+    """What the environment has to say for each cloud, and what carries the requests."""
+    rows = []
+    for name, cloud in CLOUDS.items():
+        preset = PRESETS[name]
+        places = (
+            f"{place.name.replace('_', ' ')}: {' or '.join(map(code, place.variables))}" for place in cloud.places
+        )
+        carried = "`direct` or `sdk`" if cloud.is_direct else "its client"
+        address = code(preset.base_url or f"${preset.base_url_variable}")
+        rows.append((code(name), codes(preset.key_variables), "; ".join(places), address, carried, code(cloud.extra)))
+    return table(("vendor", "key or token", "where", "address", "carried by", "extra"), rows)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def thinking() -> str:
     """How the thinking levels go on the wire, by vendor."""
     levels = ("off", "low", "medium", "high", "max")
@@ -314,6 +333,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "agents": agents,
     "tools": tools,
     "vendors": vendors,
+    "clouds": clouds,
     "thinking": thinking,
     "habits": habits,
     "prices": prices,

@@ -7,10 +7,12 @@ Neither is a dependency of agentctl. Fetch them into a scratch folder and run th
     pip download --no-deps --dest /tmp/catalog litellm==1.110.2
     python scripts/build_models.py --genai-prices /tmp/catalog --litellm /tmp/catalog/litellm-1.110.2-*.whl
 
-Prices come from genai-prices, and from litellm's table where genai-prices has none; a price is taken whole from one of
-them, and where the two differ from the dearer one, so that a cost cap errs on the safe side. Windows, output limits and
-abilities come from litellm's table, windows from genai-prices where it has none. What neither says is left out. Prices
-that change with the date are those of --date (today when it is not given).
+Prices come from genai-prices, and from litellm's table where genai-prices has none; a price is taken whole, with its
+tiers, from one of them, and where the two differ from the dearer one, so that a cost cap errs on the safe side.
+Windows, output limits and abilities come from litellm's table, windows from genai-prices where it has none. What
+neither says is left out. Prices that change with the date are those of --date (today when it is not given). Of Amazon
+Bedrock and of Google's Vertex AI only the Claude models are listed: the others speak no wire format that agentctl has
+there. Bedrock's names carry a region, which only litellm's table spells out.
 """
 
 from __future__ import annotations
@@ -42,8 +44,15 @@ VENDORS = {
     "xai": "x-ai",
     "mistral": "mistral",
     "gemini": "google",
+    "azure": "azure",
+    "bedrock": "",
+    "vertex": "google",
 }
-"""Our vendors, in the order of the presets, and their names in genai-prices. litellm calls them as we do."""
+"""Our vendors, in the order of the presets, and their names in genai-prices; empty: it has none."""
+LITELLM_VENDORS = {"bedrock": ("bedrock", "bedrock_converse"), "vertex": ("vertex_ai-anthropic_models",)}
+"""What litellm calls a vendor, where that is not what we call it."""
+CLAUDE_ALONE = {"bedrock", "vertex"}
+"""Vendors of many makers' models that are asked over the Messages format."""
 HAS_SLASHES = {"openrouter", "groq"}
 """Vendors whose model names contain slashes; elsewhere a slash marks another vendor's model."""
 NOT_CHAT = re.compile(
@@ -56,6 +65,7 @@ LITELLM_PRICES = {
     "cache_read": "cache_read_input_token_cost",
     "cache_write": "cache_creation_input_token_cost",
 }
+LITELLM_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 MTOK = 1_000_000
 
 Row = dict[str, Any]
@@ -70,7 +80,7 @@ def main() -> None:
     table, litellm_version = read_litellm(options.litellm)
     models = {}
     for vendor, provider in VENDORS.items():
-        rows = priced_rows(vendor, by_id[provider], options.date)
+        rows = priced_rows(vendor, by_id[provider], options.date) if provider else {}
         add_litellm(rows, table, vendor)
         models[vendor] = prune({key: flat(row) for key, row in rows.items()})
     sources = [
@@ -119,7 +129,10 @@ def priced_rows(vendor: str, provider: Any, day: datetime.date) -> dict[str, Row
 
 
 def is_chat_name(vendor: str, key: str) -> bool:
-    is_foreign = (vendor not in HAS_SLASHES and "/" in key) or (vendor != "anthropic" and key.startswith("claude"))
+    has_claude = vendor == "anthropic" or vendor in CLAUDE_ALONE
+    is_foreign = (vendor not in HAS_SLASHES and "/" in key) or (not has_claude and key.startswith("claude"))
+    if vendor in CLAUDE_ALONE and "claude" not in key:
+        return False
     return not is_foreign and "*" not in key and not NOT_CHAT.search(key)
 
 
@@ -133,7 +146,7 @@ def literals(clause: Any) -> Iterator[str]:
 
 
 def standard_price(model: Any, day: datetime.date) -> Row:
-    """The price in force on `day`: of its hours the dearest, of its tiers the base."""
+    """The price in force on `day`, with its tiers; of its hours the dearest."""
     dated, hourly = model.prices, []
     if isinstance(model.prices, list):
         dated = model.prices[0].prices
@@ -147,15 +160,23 @@ def standard_price(model: Any, day: datetime.date) -> Row:
 
 
 def amounts(price: Any) -> Row:
-    found = {name: base(getattr(price, f"{name}_mtok", None)) for name in LITELLM_PRICES}
-    if found["input"] is None or found["output"] is None or min(found["input"], found["output"]) < 0:
-        return dict.fromkeys(found)
-    return found
+    found = {name: getattr(price, f"{name}_mtok", None) for name in LITELLM_PRICES}
+    row = {name: base(value) for name, value in found.items()}
+    if row["input"] is None or row["output"] is None or min(row["input"], row["output"]) < 0:
+        return dict.fromkeys(row)
+    starts = sorted({tier.start for value in found.values() for tier in getattr(value, "tiers", ())})
+    return {**row, "tiers": [[start, *(at(value, start) for value in found.values())] for start in starts]}
 
 
 def base(value: Any) -> float | None:
     tier = getattr(value, "base", value)
     return None if tier is None else float(tier)
+
+
+def at(value: Any, start: int) -> float | None:
+    """The price of one class of tokens in the tier that begins at `start`."""
+    reached = [tier.price for tier in getattr(value, "tiers", ()) if tier.start <= start]
+    return float(reached[-1]) if reached else base(value)
 
 
 # --- litellm: windows, limits, abilities -----------------------------------------------------------------------------
@@ -165,14 +186,20 @@ def add_litellm(rows: dict[str, Row], table: dict[str, Row], vendor: str) -> Non
     """Completes `rows` in place and adds the models that genai-prices does not list."""
     known: dict[str, Row] = {}
     for key, entry in table.items():
-        if entry.get("litellm_provider") == vendor:
-            known.setdefault(key.removeprefix(f"{vendor}/").lower(), entry)
+        if entry.get("litellm_provider") in LITELLM_VENDORS.get(vendor, (vendor,)):
+            known.setdefault(key.removeprefix(f"{vendor}/").removeprefix("vertex_ai/").lower(), entry)
     for key, entry in known.items():
         if entry.get("mode") not in ("chat", "responses"):
             rows.pop(key, None)
         elif is_chat_name(vendor, key):
-            complete(rows.setdefault(key, {"model": key}), entry)
+            complete(rows.setdefault(key, {"model": key, **dated(rows, key)}), entry)
     inherit(rows, known)
+
+
+def dated(rows: dict[str, Row], key: str) -> Row:
+    """The price of the plain name, for a name with a date that genai-prices does not spell out."""
+    plain = match(rows, key)
+    return {name: rows[plain].get(name) for name in (*LITELLM_PRICES, "tiers")} if plain else {}
 
 
 def complete(row: Row, entry: Row) -> None:
@@ -181,15 +208,32 @@ def complete(row: Row, entry: Row) -> None:
     row["images"] = entry.get("supports_vision")
     row["reasoning"] = entry.get("supports_reasoning")
     other = litellm_price(entry)
-    if other and other["input"] + other["output"] > (row.get("input") or 0) + (row.get("output") or 0):
+    if other and dearness(other) > dearness(row):
         row.update(other)
+
+
+def dearness(row: Row) -> tuple[float, float]:
+    """What prices are compared by: the base, then the highest tier."""
+    tiers = row.get("tiers") or [[0, 0, 0]]
+    return round((row.get("input") or 0) + (row.get("output") or 0), 6), round(tiers[-1][1] + tiers[-1][2], 6)
 
 
 def litellm_price(entry: Row) -> Row:
     """Empty without a price; a zero in litellm's table stands for unknown as often as for free."""
     if not entry.get("input_cost_per_token") or not entry.get("output_cost_per_token"):
         return {}
-    return {name: round(entry[field] * MTOK, 6) if entry.get(field) else None for name, field in LITELLM_PRICES.items()}
+    row: Row = {name: per_mtok(entry.get(field)) for name, field in LITELLM_PRICES.items()}
+    starts = sorted(int(found[1]) for key in entry if (found := LITELLM_TIER.fullmatch(key)))
+    tiers: list[list[Any]] = []
+    for start in starts:
+        before = tiers[-1][1:] if tiers else list(row.values())
+        said = [per_mtok(entry.get(f"{field}_above_{start}k_tokens")) for field in LITELLM_PRICES.values()]
+        tiers.append([start * 1000, *(own if own else known for own, known in zip(said, before, strict=True))])
+    return {**row, "tiers": tiers}
+
+
+def per_mtok(per_token: float | None) -> float | None:
+    return round(per_token * MTOK, 6) if per_token else None
 
 
 def inherit(rows: dict[str, Row], known: dict[str, Row]) -> None:
@@ -211,6 +255,11 @@ def flat(row: Row) -> list[Any]:
     """The row in the order that catalog.py reads, without the unknown values at its end."""
     values = [row.get("window"), row.get("max_output"), flag(row.get("images")), flag(row.get("reasoning"))]
     values += [tidy(row.get(name)) for name in ("input", "output", "cache_read", "cache_write")]
+    values += [trimmed([tidy(value) for value in tier]) for tier in row.get("tiers") or ()]
+    return trimmed(values)
+
+
+def trimmed(values: list[Any]) -> list[Any]:
     while values and values[-1] is None:
         values.pop()
     return values

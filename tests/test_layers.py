@@ -30,7 +30,7 @@ ROOT_MODULES = {"version"}
 
 HOMES: dict[str, set[str]] = {
     "subprocess": {"core/spawn.py"},
-    "socket": {"core/net.py", "core/files.py", "core/spawn.py", "providers/transport.py"},
+    "socket": {"core/net.py", "core/files.py", "core/spawn.py", "providers/network.py"},
     "httpx2": {"providers/", "core/net.py"},
     "httpx": set(),
     "requests": set(),

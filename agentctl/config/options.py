@@ -41,6 +41,13 @@ class Options(Record):
     api: str | None = None
     base_url: str | None = None
     transport: str | None = None
+    header: tuple[str, ...] | None = None
+    """Each `Name: value`."""
+    auth: str | None = None
+    api_version: str | None = None
+    organization: str | None = None
+    proxy: str | None = None
+    ca_file: str | None = None
     fallback: tuple[str, ...] | None = None
     price: Price | str | None = None
     agent: str | None = None

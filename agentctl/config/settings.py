@@ -83,6 +83,14 @@ class Settings(Record):
     base_url: str | None
     transport: str
     """direct or sdk."""
+    header: tuple[str, ...]
+    """Each `Name: value`, as written."""
+    auth: str | None
+    api_version: str | None
+    organization: str | None
+    proxy: str | None
+    ca_file: str | None
+    """Absolute path."""
     fallback: tuple[str, ...]
     """Models to go on with, in order, each as vendor/name."""
     price: Price | None
@@ -170,7 +178,7 @@ def resolve(options: Options, *, env: Mapping[str, str], cwd: Path) -> Settings:
         problems = (*problems, *left_out)
     merged = _merge([_one_memory(_one_format(layer)) for layer in (*layers, project, user)])
     values, origins = _settle(merged, trust)
-    for name in ("policy", "output", "prompt_file", "answers", "record", "replay", "pin_file", "add_dir"):
+    for name in ("policy", "output", "prompt_file", "answers", "record", "replay", "pin_file", "ca_file", "add_dir"):
         values[name] = _absolute(merged.get(name), values[name], root, places.config_file, cwd)
     can_ask = bool(values["answers"] or values["answer"]) or values["on_question"] == "fail"
     values["tools"], narrowed = _tools(values["tools"], values["agent"], origins["tools"], can_ask=can_ask)

@@ -103,7 +103,8 @@ def _price(value: object, *_limits: object) -> Price:
     amounts = [_number(item, value, expected) for item in items]
     if min(amounts) < 0:
         raise Expected(expected, value)
-    return Price(**dict(zip(Price.fields, amounts, strict=False)))
+    classes = dict(zip(("input", "output", "cache_read", "cache_write"), amounts, strict=False))
+    return Price(**classes)  # type: ignore[arg-type]  # the tiers keep their default
 
 
 def _lines(value: object, _choices: tuple[str, ...], *_limits: object) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from agentctl.core.types import (
     Message,
     Opaque,
     Part,
+    Price,
+    PriceTier,
     Reasoning,
     Text,
     ToolAnswer,
@@ -127,6 +129,11 @@ def _part(row: JsonObject) -> Part:
     elif "images" in values:
         values["images"] = ()
     return _PARTS[row["part"]](**values)  # type: ignore[return-value]  # _PARTS holds exactly the members of Part
+
+
+def price_from_dict(row: JsonObject) -> Price:
+    """A price as `as_dict` writes it."""
+    return Price(**{**row, "tiers": tuple(PriceTier(**tier) for tier in row.get("tiers", ()))})
 
 
 def usage_from_dict(row: JsonObject) -> Usage:

@@ -123,6 +123,16 @@ class Usage(Record):
         return self.prompt + self.output
 
 
+class PriceTier(Record):
+    """What every token of a response costs whose prompt is longer than `above` tokens."""
+
+    above: int
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
 class Price(Record):
     """USD per million tokens. A class of tokens without its own price is None and costs as `input`."""
 
@@ -130,12 +140,19 @@ class Price(Record):
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+    tiers: tuple[PriceTier, ...] = ()
+    """In ascending order."""
 
     def cost(self, usage: Usage) -> float:
-        read = self.input if self.cache_read is None else self.cache_read
-        write = self.input if self.cache_write is None else self.cache_write
+        """Of one response: which tier counts is decided by the length of its prompt."""
+        rate: Price | PriceTier = self
+        for tier in self.tiers:
+            if usage.prompt > tier.above:
+                rate = tier
+        read = rate.input if rate.cache_read is None else rate.cache_read
+        write = rate.input if rate.cache_write is None else rate.cache_write
         return (
-            usage.input * self.input + usage.cache_read * read + usage.cache_write * write + usage.output * self.output
+            usage.input * rate.input + usage.cache_read * read + usage.cache_write * write + usage.output * rate.output
         ) / 1_000_000
 
 

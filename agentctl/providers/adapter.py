@@ -33,6 +33,15 @@ class Endpoint(Record):
     key: str | None
     profile: Profile
     headers: Mapping[str, str] = MappingProxyType({})
+    """Sent with every request, and before what the profile says."""
+    query: Mapping[str, str] = MappingProxyType({})
+    """Stands in the address of every request."""
+    body: Mapping[str, str] = MappingProxyType({})
+    """Fields of every body."""
+    cloud: str = ""
+    """Row of clouds.py."""
+    place: Mapping[str, str] = MappingProxyType({})
+    """Region, project and the like, by the names of the cloud's row."""
 
     def __repr__(self) -> str:
         return f"Endpoint({self.vendor}, {self.api}, {self.base_url}, key={'set' if self.key else 'none'})"

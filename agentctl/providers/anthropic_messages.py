@@ -62,7 +62,8 @@ class AnthropicMessages:
         self._blocks: Growing[Writing, Message, _Blocks] = Growing(_Blocks)
 
     def headers(self, endpoint: Endpoint) -> dict[str, str]:
-        return {"anthropic-version": VERSION, **auth_headers(endpoint)}
+        version = {} if endpoint.cloud else {"anthropic-version": VERSION}  # a cloud's client says it in the body
+        return {**version, **auth_headers(endpoint)}
 
     def to_wire(self, request: Request, endpoint: Endpoint, healing: Healing) -> JsonObject:
         profile = endpoint.profile

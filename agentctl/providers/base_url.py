@@ -31,6 +31,21 @@ def normal_base_url(value: str, api: Api, source: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}{path}"
 
 
+def plain_base_url(value: str, source: str) -> str:
+    """The URL without trailing slash, its path as given. Raises UsageError."""
+    parts = _split(value.strip(), source)
+    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
+
+
+def azure_base_url(url: str) -> str:
+    """The address of a resource, with or without what its portal shows behind the host, up to `/openai` or
+    `/openai/v1`."""
+    for ending in _PATHS:
+        url = url.removesuffix(ending)
+    url = url.partition("/openai/deployments/")[0]
+    return url if url.endswith(("/openai", "/openai/v1")) else f"{url}/openai"
+
+
 def ollama_base_url(host: str) -> str:
     """OLLAMA_HOST is `host`, `host:port`, `:port` or a URL; the address a server binds to stands for this machine."""
     scheme, has_scheme, rest = host.strip().rpartition("://")

@@ -4,8 +4,8 @@ The file is made by scripts/build_models.py and never edited by hand. What it do
 not in it has no price, and a variant is never priced as its relative. The file is read at the first look-up.
 
 Prices are list prices in USD per million tokens for requests that are answered at once. Where a service charges by
-the length of the prompt, the base tier stands here; where it charges by the hour of the day, the dearest hour.
-Cache writes are priced at the shortest lifetime. `window` is the number of tokens a prompt may have.
+the length of the prompt, every tier stands here; where it charges by the hour of the day, the dearest hour. Cache
+writes are priced at the shortest lifetime. `window` is the number of tokens a prompt may have.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from agentctl.core.codec import loads
 from agentctl.core.record import Record
-from agentctl.core.types import JsonObject, Price
+from agentctl.core.types import JsonObject, Price, PriceTier
 
 _FILE = Path(__file__).with_name("data") / "models.json"
 _VERSION = re.compile(r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest))+")
@@ -96,20 +97,33 @@ def _table() -> JsonObject:
     return table
 
 
-def _entry(row: list[float | None]) -> Entry:
-    """A row is [window, max_output, images, reasoning, input, output, cache_read, cache_write], cut after its last
-    known value."""
+def _entry(row: list[Any]) -> Entry:
+    """A row is [window, max_output, images, reasoning, input, output, cache_read, cache_write, tier…], cut after its
+    last known value; a tier is [above, input, output, cache_read, cache_write], cut in the same way."""
     window, max_output, images, reasoning, *prices = row + [None] * (8 - len(row))
     return Entry(
         window=None if window is None else int(window),
         max_output=None if max_output is None else int(max_output),
-        price=_price(*prices),
+        price=_price(*prices[:4], tiers=tuple(_tier(*tier) for tier in prices[4:])),
         images=None if images is None else bool(images),
         reasoning=None if reasoning is None else bool(reasoning),
     )
 
 
-def _price(into: float | None, out: float | None, cache_read: float | None, cache_write: float | None) -> Price | None:
+def _price(
+    into: float | None,
+    out: float | None,
+    cache_read: float | None,
+    cache_write: float | None,
+    *,
+    tiers: tuple[PriceTier, ...],
+) -> Price | None:
     if into is None or out is None:
         return None
-    return Price(input=into, output=out, cache_read=cache_read, cache_write=cache_write)
+    return Price(input=into, output=out, cache_read=cache_read, cache_write=cache_write, tiers=tiers)
+
+
+def _tier(
+    above: int, into: float, out: float, cache_read: float | None = None, cache_write: float | None = None
+) -> PriceTier:
+    return PriceTier(above=above, input=into, output=out, cache_read=cache_read, cache_write=cache_write)

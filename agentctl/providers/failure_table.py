@@ -82,7 +82,10 @@ RATE_LIMIT = Row(
     what="The service limits the rate of requests",
     hint="Try again later, or ask for a higher rate limit.",
     statuses=frozenset({429}),
-    codes=_codes("rate_limit_error rate_limit_exceeded throttlingexception too_many_requests resource_exhausted"),
+    codes=_codes(
+        "rate_limit_error rate_limit_exceeded throttlingexception too_many_requests resource_exhausted"
+        " servicequotaexceededexception"
+    ),
     texts=(
         r"too many tokens,? please wait",
         r"too many requests",
@@ -96,7 +99,10 @@ BAD_REQUEST = Row(
     error=ProviderError,
     what="The service rejected the request",
     statuses=frozenset(range(400, 500)) | _NOT_IMPLEMENTED,
-    codes=_codes("invalid_request_error invalid_argument invalid_value validation_error unsupported_parameter"),
+    codes=_codes(
+        "invalid_request_error invalid_argument invalid_value validation_error unsupported_parameter"
+        " validationexception"
+    ),
 )
 PROXIED_REJECTION = Row(
     kind="proxied_rejection",
@@ -125,7 +131,10 @@ ROWS: tuple[Row, ...] = (
         what="The service is overloaded",
         hint="Try again later.",
         statuses=frozenset({503, 529}),
-        codes=_codes("overloaded_error overloaded engine_overloaded engine_overloaded_error server_overloaded"),
+        codes=_codes(
+            "overloaded_error overloaded engine_overloaded engine_overloaded_error server_overloaded"
+            " serviceunavailableexception modelnotreadyexception"
+        ),
         texts=(r"\b(?:is|are|currently) overloaded\b", r"\bat capacity\b"),
         unless=frozenset({400, 401, 403, 404, 413, 422}),
     ),
@@ -245,7 +254,7 @@ ROWS: tuple[Row, ...] = (
         error=AuthError,
         what="There is no such model for this key",
         hint="Check the spelling of --model, and that this key may use the model.",
-        codes=_codes("model_not_found unknown_model deploymentnotfound model_not_available"),
+        codes=_codes("model_not_found unknown_model deploymentnotfound model_not_available resourcenotfoundexception"),
         texts=(
             r"\bmodel:? .{0,80}(?:does not exist|not exist|not found|was not found|is not available)",
             r"\bmodel: \S+ .*not_found_error",
@@ -262,7 +271,10 @@ ROWS: tuple[Row, ...] = (
         what="The service does not accept the key",
         hint="Check the API key, and that it belongs to this provider and base URL.",
         statuses=frozenset({401, 403}),
-        codes=_codes("authentication_error invalid_api_key permission_error permission_denied unauthenticated"),
+        codes=_codes(
+            "authentication_error invalid_api_key permission_error permission_denied unauthenticated"
+            " accessdeniedexception unrecognizedclientexception expiredtokenexception"
+        ),
         texts=(
             r"(?:invalid|incorrect|missing|expired) (?:api|x-api|access)[ -]?key",
             r"api key (?:is )?(?:not valid|not found|invalid|expired)",
@@ -286,6 +298,7 @@ ROWS: tuple[Row, ...] = (
         codes=_codes(
             "server_error api_error internal_error internal_server_error timeout timeout_error upstream_error"
             " network_error insufficient_system_resource service_unavailable unavailable deadline_exceeded"
+            " internalserverexception modelstreamerrorexception modeltimeoutexception modelerrorexception"
         ),
         unless=frozenset(range(300, 500)) | _NOT_IMPLEMENTED,
     ),

@@ -12,9 +12,11 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from agentctl.core.errors import UsageError
 from agentctl.core.ports import Clock, Provider
 from agentctl.core.types import Api
 from agentctl.providers.adapter import Adapter, Endpoint
+from agentctl.providers.network import DIRECT_NETWORK, Network
 from agentctl.providers.resilience import EndpointFallback, Retrying, SelfHealing
 from agentctl.providers.transport import DirectTransport, Transport
 from agentctl.providers.wire import WireProvider
@@ -40,13 +42,33 @@ def make_provider(endpoint: Endpoint, clock: Clock, transport: Transport | None 
     return Retrying(EndpointFallback(first, siblings) if siblings else first, clock)
 
 
-def make_transport(kind: str, endpoint: Endpoint) -> Transport:
-    """`direct` or `sdk`, as --transport says. Raises UsageError when the client library is not installed."""
+def make_transport(
+    kind: str, endpoint: Endpoint, *, network: Network = DIRECT_NETWORK, is_chosen: bool = True
+) -> Transport:
+    """`direct` or `sdk`, as --transport says; where nobody chose, `sdk` for what only an official client reaches.
+
+    Raises UsageError when that client is not installed, or when `direct` was chosen and cannot be.
+    """
+    if kind == "direct" and _needs_client(endpoint):
+        if is_chosen:
+            raise UsageError(
+                f"--transport direct cannot reach {endpoint.vendor}: only its official client has its identity.",
+                hint="Leave --transport out.",
+            )
+        kind = "sdk"
     if kind == "direct":
-        return DirectTransport()
+        return DirectTransport(network=network)
     from agentctl.providers.sdk_transport import SdkTransport  # only runs that ask for it
 
-    return SdkTransport(endpoint)
+    return SdkTransport(endpoint, network=network)
+
+
+def _needs_client(endpoint: Endpoint) -> bool:
+    if not endpoint.cloud:
+        return False
+    from agentctl.providers.clouds import CLOUDS  # few runs ask a cloud
+
+    return not CLOUDS[endpoint.cloud].is_direct
 
 
 def adapter_for(api: Api) -> Adapter:

@@ -10,18 +10,23 @@ from agentctl.providers.adapter import Endpoint
 from agentctl.providers.failures import from_error, from_response
 from agentctl.providers.make import adapter_for
 from agentctl.providers.transport import Transport, WireRequest
+from agentctl.providers.wire import with_query
 
 LIST_S = 15.0
 _BODY_LIMIT = 16 * 1024 * 1024
 
 
 async def list_models(endpoint: Endpoint, transport: Transport) -> list[str]:
-    """The ids of the models, sorted. Raises ProviderError, also after 15 s without the whole list."""
+    """The ids of the models, sorted. Raises ProviderError, also after 15 s without the whole list, and for a cloud:
+    what an account may ask there is no list of models."""
+    if endpoint.cloud:
+        raise ProviderError(f"{endpoint.vendor} lists no models at this address.", kind="not_found")
     path = "/v1/models?limit=1000" if endpoint.api == "anthropic-messages" else "/models"
     headers = {"accept": "application/json", **adapter_for(endpoint.api).headers(endpoint)}
     try:
         async with asyncio.timeout(LIST_S):
-            return await _ask(WireRequest(method="GET", url=endpoint.base_url + path, headers=headers), transport)
+            url = with_query(endpoint, endpoint.base_url + path)
+            return await _ask(WireRequest(method="GET", url=url, headers=headers), transport)
     except TimeoutError:
         raise Unavailable(
             f"{endpoint.base_url} did not list its models within {LIST_S:g} s.", hint="Try again later.", kind="timeout"

@@ -21,7 +21,7 @@ class Profile(Record):
 
     name: str
     auth: str = "bearer"
-    """bearer, x-api-key, or none (no header when there is no key)."""
+    """bearer, x-api-key, api-key, or none (no header when there is no key)."""
     headers: Mapping[str, str] = MappingProxyType({})
     max_tokens_field: str = "max_completion_tokens"
     sends_stream_options: bool = True
@@ -67,23 +67,33 @@ def _compatible(name: str, **differences: Any) -> Profile:
     return Profile(name=name, **{**habits, **differences})
 
 
+def _claude(name: str, **differences: Any) -> Profile:
+    """A service that speaks the Messages format of Anthropic."""
+    habits: dict[str, Any] = {
+        "max_tokens_field": "max_tokens",
+        "thinking": "budget",
+        "call_id_rule": "anthropic",
+        "schema_rule": "anthropic",
+        "merges_same_role": True,
+        "cache_breakpoints": True,
+    }
+    return Profile(name=name, **{**habits, **differences})
+
+
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {
         profile.name: profile
         for profile in (
             Profile(name="openai", thinking="effort", sends_cache_key=True, endpoint_fallback=("openai-responses",)),
-            Profile(
-                name="anthropic",
+            _claude(
+                "anthropic",
                 auth="x-api-key",
                 # The version that gateways know too; the SDK's newer one refuses what they send.
                 headers=MappingProxyType({"anthropic-version": "2023-06-01"}),
-                max_tokens_field="max_tokens",
-                thinking="budget",
-                call_id_rule="anthropic",
-                schema_rule="anthropic",
-                merges_same_role=True,
-                cache_breakpoints=True,
             ),
+            Profile(name="azure", auth="api-key", thinking="effort", sends_cache_key=True),
+            _claude("bedrock"),
+            _claude("vertex"),
             _compatible("compatible", efforts=_UP_TO_HIGH),
             _compatible("openrouter", thinking="reasoning"),
             _compatible("groq", max_tokens_field="max_completion_tokens", efforts=_UP_TO_HIGH),

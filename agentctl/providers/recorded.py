@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
-from agentctl.core.codec import dumps, loads, message_from_dict, message_to_dict, usage_from_dict
+from agentctl.core.codec import dumps, loads, message_from_dict, message_to_dict, price_from_dict, usage_from_dict
 from agentctl.core.errors import (
     AuthError,
     ContextOverflow,
@@ -44,7 +44,6 @@ from agentctl.core.types import (
     Image,
     JsonObject,
     ModelInfo,
-    Price,
     Request,
     ToolResult,
     ToolSpec,
@@ -298,7 +297,7 @@ def _item_from(row: JsonObject) -> StreamItem:
         fields["message"] = message_from_dict(fields["message"])
     if row["item"] == "answering":
         model = fields["model"]
-        fields["model"] = ModelInfo(**{**model, "price": Price(**model["price"]) if model["price"] else None})
+        fields["model"] = ModelInfo(**{**model, "price": price_from_dict(model["price"]) if model["price"] else None})
     return _ITEMS[row["item"]](**fields)
 
 

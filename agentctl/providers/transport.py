@@ -7,14 +7,13 @@ transport over the official clients (sdk_transport.py) does in the same way stan
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agentctl.core.errors import AuthError, ProviderError, StreamBroken, Unavailable, UsageError
+from agentctl.core.errors import AuthError, ProviderError, StreamBroken, Unavailable
 from agentctl.core.record import Record
+from agentctl.providers.network import DIRECT_NETWORK, Network, make_client, reason_of
 from agentctl.version import __version__
 
 if TYPE_CHECKING:
@@ -32,10 +31,6 @@ REFUSAL_S = 10.0
 """Time to read the body of a refusal; its status alone says enough."""
 _READ_AHEAD = 1000
 """Chunks that are read before the consumer has taken those before them."""
-_KEEPALIVE_IDLE_S = 60
-_KEEPALIVE_EVERY_S = 15
-_KEEPALIVE_PROBES = 5
-_PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 class WireRequest(Record):
@@ -45,6 +40,11 @@ class WireRequest(Record):
     method: str = "POST"
     idle_s: float | None = None
     """Stands for the transport's own limit of the time without a byte."""
+    path: str = ""
+    """Of a model call: the path of the wire format, of which a cloud's client makes the cloud's own address."""
+
+
+Unpack = Callable[[AsyncIterator[bytes]], AsyncGenerator[bytes]]
 
 
 class WireResponse(Record):
@@ -66,9 +66,12 @@ class Transport(Protocol):
 class DirectTransport:
     """HTTP/1.1 with kept-alive connections; proxies and CA files as the environment says. One per run."""
 
-    def __init__(self, *, connect_s: float = CONNECT_S, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self, *, connect_s: float = CONNECT_S, idle_s: float = IDLE_S, network: Network = DIRECT_NETWORK
+    ) -> None:
         self._connect_s = connect_s
         self._idle_s = idle_s
+        self._network = network
         self._clients: dict[bool, httpx2.AsyncClient] = {}
         self._retired: list[httpx2.AsyncClient] = []
         self._url: tuple[str, httpx2.URL] | None = None
@@ -124,14 +127,16 @@ class DirectTransport:
 
     def _client(self, is_tls: bool) -> httpx2.AsyncClient:
         if is_tls not in self._clients:
-            self._clients[is_tls] = make_client(is_tls)
+            self._clients[is_tls] = make_client(is_tls, self._network)
         return self._clients[is_tls]
 
 
 @asynccontextmanager
-async def opened(response: httpx2.Response, idle_s: float) -> AsyncIterator[WireResponse]:
-    """A response whose head is there, as it leaves a transport; closed on every way out."""
-    chunks = _batches(_chunks(response, idle_s))
+async def opened(response: httpx2.Response, idle_s: float, unpack: Unpack | None = None) -> AsyncIterator[WireResponse]:
+    """A response whose head is there, as it leaves a transport; closed on every way out. `unpack` makes server-sent
+    events of a body in other frames."""
+    received = _batches(_chunks(response, idle_s))
+    chunks = unpack(received) if unpack is not None else received
     try:
         yield WireResponse(
             status=response.status_code,
@@ -140,6 +145,7 @@ async def opened(response: httpx2.Response, idle_s: float) -> AsyncIterator[Wire
         )
     finally:
         await chunks.aclose()
+        await received.aclose()
         await response.aclose()
 
 
@@ -152,44 +158,6 @@ class ConnectTrace:
     async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
         if event == "connection.connect_tcp.started":
             self.has_connected = True
-
-
-def make_client(is_tls: bool) -> httpx2.AsyncClient:
-    """A client for https:// addresses, or one for http:// addresses alone.
-
-    The latter has no use for certificates, so it does not load the CA store (20 ms). It never sees an https://
-    address: redirects are not followed, and a TLS proxy has a verifying context of its own. With proxies in the
-    environment httpx2 makes the connections itself, without our socket options.
-    """
-    import httpx2
-
-    try:
-        if any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXY_VARIABLES):
-            return httpx2.AsyncClient(verify=is_tls, trust_env=True)
-        transport = httpx2.AsyncHTTPTransport(verify=is_tls, socket_options=_keepalive_options())
-        return httpx2.AsyncClient(transport=transport, trust_env=False)
-    except OSError as error:  # ssl.SSLError is one
-        raise UsageError(
-            f"The certificates of the environment cannot be read: {_reason(error)}.",
-            hint="Check SSL_CERT_FILE and SSL_CERT_DIR.",
-        ) from error
-    except (ImportError, ValueError, httpx2.InvalidURL) as error:  # SOCKS without its package, a bad proxy URL
-        raise UsageError(
-            f"The proxy of the environment cannot be used: {_reason(error)}.",
-            hint="Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY.",
-        ) from error
-
-
-def _keepalive_options() -> list[tuple[int, int, int]]:
-    """TCP keepalive, so that a connection that a NAT forgot while the model thinks is noticed."""
-    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    idle = getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", None))  # the latter on macOS
-    named = (
-        (idle, _KEEPALIVE_IDLE_S),
-        (getattr(socket, "TCP_KEEPINTVL", None), _KEEPALIVE_EVERY_S),
-        (getattr(socket, "TCP_KEEPCNT", None), _KEEPALIVE_PROBES),
-    )
-    return options + [(socket.IPPROTO_TCP, name, value) for name, value in named if name is not None]
 
 
 async def _batches(source: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
@@ -244,7 +212,7 @@ async def _chunks(response: httpx2.Response, idle_s: float) -> AsyncGenerator[by
     except httpx2.DecodingError as error:
         raise StreamBroken(f"The answer is not in the encoding it claims: {error}.", hint=_AGAIN) from error
     except (httpx2.HTTPError, httpx2.StreamError) as error:
-        raise StreamBroken(f"The connection broke inside the answer: {_reason(error)}.", hint=_AGAIN) from error
+        raise StreamBroken(f"The connection broke inside the answer: {reason_of(error)}.", hint=_AGAIN) from error
 
 
 def refuse_bad_headers(headers: Mapping[str, str]) -> None:
@@ -275,16 +243,16 @@ def unreachable(request: WireRequest, error: Exception) -> ProviderError:
     host = _host(request)
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return ProviderError(
-            f"The certificate of {host} is not trusted: {_reason(error)}.",
-            hint="Set SSL_CERT_FILE to the CA file of your network if a proxy inspects TLS.",
+            f"The certificate of {host} is not trusted: {reason_of(error)}.",
+            hint="Name the CA file of your network with --ca-file or SSL_CERT_FILE if a proxy inspects TLS.",
             kind="tls",
         )
     if isinstance(error, (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)):
         return ProviderError(
-            f"{request.url!r} cannot be asked: {_reason(error)}.", hint="Check --base-url.", kind="bad_address"
+            f"{request.url!r} cannot be asked: {reason_of(error)}.", hint="Check --base-url.", kind="bad_address"
         )
     return Unavailable(
-        f"No answer from {host}: {_reason(error)}.",
+        f"No answer from {host}: {reason_of(error)}.",
         hint="Check the network, the base URL and that the service is up.",
         kind="network",
     )
@@ -292,7 +260,3 @@ def unreachable(request: WireRequest, error: Exception) -> ProviderError:
 
 def _host(request: WireRequest) -> str:
     return request.url.partition("://")[2].partition("/")[0].rpartition("@")[2] or request.url
-
-
-def _reason(error: Exception) -> str:
-    return (str(error) or type(error).__name__).rstrip(".")

@@ -43,7 +43,8 @@ class WireProvider:
 
     def body(self, request: Request, healing: Healing) -> JsonObject:
         """What would be sent."""
-        return self._adapter.to_wire(request, self._endpoint, healing)
+        body = self._adapter.to_wire(request, self._endpoint, healing)
+        return {**body, **self._endpoint.body} if self._endpoint.body else body
 
     async def stream_healed(self, request: Request, healing: Healing) -> AsyncIterator[StreamItem]:
         """The same as `stream`, with the request changed as `healing` says."""
@@ -67,10 +68,32 @@ class WireProvider:
     def _wire_request(self, request: Request, healing: Healing) -> WireRequest:
         headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
         return WireRequest(
-            url=self._endpoint.base_url + self._adapter.path,
+            url=address(self._endpoint, self._adapter, request.model.name),
             headers={**headers, **self._adapter.headers(self._endpoint)},
             body=dumps(self.body(request, healing)),
+            path=self._adapter.path,
         )
+
+
+def address(endpoint: Endpoint, adapter: Adapter, model: str) -> str:
+    """The URL of a model call."""
+    path = adapter.path
+    if endpoint.cloud:
+        from urllib.parse import quote  # few runs ask a cloud
+
+        from agentctl.providers.clouds import CLOUDS
+
+        path = CLOUDS[endpoint.cloud].paths.get(adapter.api, path).format(model=quote(model, safe=""))
+    return with_query(endpoint, endpoint.base_url + path)
+
+
+def with_query(endpoint: Endpoint, url: str) -> str:
+    """The URL with what every request of this endpoint asks for in its query."""
+    if not endpoint.query:
+        return url
+    from urllib.parse import urlencode
+
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(endpoint.query)}"
 
 
 async def _refusal(response: WireResponse) -> ProviderError:

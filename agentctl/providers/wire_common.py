@@ -30,6 +30,8 @@ __all__ = [
     "wire_schema",
 ]
 
+AUTH_HEADERS = {"bearer": ("authorization", "Bearer "), "x-api-key": ("x-api-key", ""), "api-key": ("api-key", "")}
+"""By Profile.auth: the header and what stands before the key."""
 _NAME_LIMIT = 64  # OpenAI chat; Anthropic would take 128
 _BAD_NAME_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -91,10 +93,9 @@ def _with_hash(name: str) -> str:
 def auth_headers(endpoint: Endpoint) -> dict[str, str]:
     """The headers of the profile, of authentication (none without a key) and of the endpoint itself."""
     headers = dict(endpoint.profile.headers)
-    if endpoint.key and endpoint.profile.auth == "bearer":
-        headers["authorization"] = f"Bearer {endpoint.key}"
-    elif endpoint.key and endpoint.profile.auth == "x-api-key":
-        headers["x-api-key"] = endpoint.key
+    if endpoint.key and endpoint.profile.auth in AUTH_HEADERS:
+        name, scheme = AUTH_HEADERS[endpoint.profile.auth]
+        headers[name] = scheme + endpoint.key
     return {**headers, **endpoint.headers}
 
 

@@ -12,6 +12,7 @@ from agentctl.core.types import JsonObject
 from agentctl.providers import catalog
 from agentctl.providers.presets import PRESETS
 from agentctl.providers.select import select_model
+from agentctl.runner.provider import gateway_of, transport_of
 
 
 def listed_models(settings: Settings, env: Mapping[str, str]) -> JsonObject:
@@ -38,15 +39,15 @@ def _names(settings: Settings, env: Mapping[str, str]) -> tuple[str, list[str], 
             base_url=settings.base_url,
             env=env,
             max_context=None,
+            gateway=gateway_of(settings),
         )
     except AuthError as error:
         vendor = vendor or next(iter(PRESETS))
         return vendor, sorted(catalog.names(vendor)), error.message
     from agentctl.providers.models import list_models
-    from agentctl.providers.transport import DirectTransport
 
     async def ask() -> list[str]:
-        transport = DirectTransport()
+        transport = transport_of(settings, endpoint)
         try:
             return await list_models(endpoint, transport)
         finally:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agentctl.config.settings import Settings
+from agentctl.config.settings import BUILT_IN, Settings
 from agentctl.core.errors import UsageError
 from agentctl.core.ports import Clock, Provider
 from agentctl.core.types import ModelInfo
 from agentctl.providers.adapter import Endpoint
 from agentctl.state.journal import SavedSession
+
+if TYPE_CHECKING:
+    from agentctl.providers.gateway import Gateway
+    from agentctl.providers.transport import Transport
 
 
 def run_model(
@@ -54,6 +59,7 @@ def _selected(
         base_url=settings.base_url,
         env=env,
         max_context=settings.max_context,
+        gateway=gateway_of(settings),
     )
 
 
@@ -70,6 +76,7 @@ def _fallbacks(settings: Settings, model: ModelInfo, env: Mapping[str, str]) -> 
             base_url=settings.base_url,
             env=env,
             max_context=settings.max_context,
+            gateway=gateway_of(settings),
         )
         for name in settings.fallback
     ]
@@ -90,6 +97,28 @@ def _provider(model: ModelInfo, endpoint: Endpoint, settings: Settings, clock: C
         from agentctl.providers.scripted import ScriptedModel
 
         return ScriptedModel.load(cwd / model.name)
-    from agentctl.providers.make import make_provider, make_transport  # a scripted model needs no HTTP
+    from agentctl.providers.make import make_provider  # a scripted model needs no HTTP
 
-    return make_provider(endpoint, clock, make_transport(settings.transport, endpoint))
+    return make_provider(endpoint, clock, transport_of(settings, endpoint))
+
+
+def transport_of(settings: Settings, endpoint: Endpoint) -> Transport:
+    """What carries the requests to an endpoint: --transport, --proxy, --ca-file."""
+    from agentctl.providers.make import make_transport
+    from agentctl.providers.network import Network
+
+    network = Network(proxy=settings.proxy, ca_file=settings.ca_file)
+    is_chosen = settings.origins["transport"] != BUILT_IN
+    return make_transport(settings.transport, endpoint, network=network, is_chosen=is_chosen)
+
+
+def gateway_of(settings: Settings) -> Gateway:
+    """--header, --auth, --api-version, --organization."""
+    from agentctl.providers.gateway import Gateway
+
+    return Gateway(
+        headers=settings.header,
+        auth=settings.auth,
+        api_version=settings.api_version,
+        organization=settings.organization,
+    )

@@ -96,7 +96,7 @@ PASSED: dict[str, tuple[str, ...]] = {
 _MAY_HOLD_CREDENTIALS = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 """Passed only when the address has no user part."""
 
-_LOOKS_SECRET_BUT_IS_NOT = frozenset({"PWD", "OLDPWD", "AGENTCTL_SESSION_KEY"})
+_LOOKS_SECRET_BUT_IS_NOT = frozenset({"PWD", "OLDPWD", "AGENTCTL_AUTH", "AGENTCTL_SESSION_KEY"})
 
 SET: dict[str, str] = {
     "TERM": "dumb",

@@ -6,6 +6,7 @@ import json
 import re
 import select
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -13,11 +14,12 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from tests.server.cache import Caches
 from tests.server.script import Fault, Received, Refused, Turn
-from tests.server.wire import WIRES, Wire, check
+from tests.server.wire import Wire, check, wire_of
 
 Rule = Callable[[Received], Fault | None]
 _OVER = Fault(status=418, body={"error": {"message": "the script has no more turns", "type": "invalid_request_error"}})
@@ -30,12 +32,14 @@ def serve(
     rules: Sequence[Rule] = (),
     models: Sequence[str] = (),
     caches: Caches | None = None,
+    tls: Path | None = None,
 ) -> Iterator[Server]:
     """A running server; it and all its threads are gone when the block is left.
 
     With `caches` the tokens that it reports are counted, with what the caches hold of them, instead of scripted.
+    `tls`: a PEM file with key and certificate, for https:// addresses.
     """
-    server = Server(script, rules, models, caches)
+    server = Server(script, rules, models, caches, tls)
     server.start()
     try:
         yield server
@@ -49,7 +53,12 @@ class _Gone(Exception):
 
 class Server:
     def __init__(
-        self, script: Sequence[Turn], rules: Sequence[Rule], models: Sequence[str], caches: Caches | None = None
+        self,
+        script: Sequence[Turn],
+        rules: Sequence[Rule],
+        models: Sequence[str],
+        caches: Caches | None = None,
+        tls: Path | None = None,
     ) -> None:
         self.caches = caches
         self.requests: list[Received] = []
@@ -65,7 +74,8 @@ class Server:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
-        self.root_url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._tls = _tls_context(tls) if tls is not None else None
+        self.root_url = f"http{'s' if tls else ''}://127.0.0.1:{self._listener.getsockname()[1]}"
         self.base_url = f"{self.root_url}/v1"
 
     def start(self) -> None:
@@ -106,6 +116,13 @@ class Server:
             self._spawn(self._talk, connection, number)
 
     def _talk(self, connection: socket.socket, number: int) -> None:
+        if self._tls is not None:
+            try:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            except OSError:
+                return  # who does not trust the certificate leaves
+            with self._lock:
+                self._sockets.add(connection)
         stream = connection.makefile("rb")
         hangs_up = False
         try:
@@ -136,7 +153,7 @@ class Server:
         if path == "/v1/models" and request.method == "GET":
             listing = {"object": "list", "data": [{"id": name, "object": "model"} for name in self._models]}
             return _Answer(connection, request, self._stopping).plain(Fault(body=listing))
-        wire = WIRES.get(path)
+        wire = wire_of(request)
         if wire is None or request.method != "POST":
             return _Answer(connection, request, self._stopping).plain(Fault(status=404, body={"detail": "Not Found"}))
         return self._model_call(connection, request, wire)
@@ -162,9 +179,9 @@ class Server:
             answer.reset()
         if fault.status is not None or fault.body is not None or fault.raw is not None:
             return answer.plain(fault)
-        if fault.whole or not request.body.get("stream"):
+        if fault.whole or not (request.body.get("stream") or wire.pack):
             return answer.plain(Fault(status=200, body=wire.whole(turn, request.body, number), hangs_up=fault.hangs_up))
-        return answer.streamed(wire.events(turn, request.body, number), fault, turn.pause_s)
+        return answer.streamed(wire.events(turn, request.body, number), fault, turn, wire)
 
     def _next_turn(self, request: Received) -> tuple[Turn | None, int]:
         text = request.raw.decode("utf-8", "replace")
@@ -197,18 +214,22 @@ class _Answer:
         self._request.status = status
         return fault.hangs_up
 
-    def streamed(self, events: list[tuple[str, str]], fault: Fault, pause_s: float) -> bool:
-        headers = {"content-type": fault.content_type or "text/event-stream; charset=utf-8", **fault.headers}
+    def streamed(self, events: list[tuple[str, str]], fault: Fault, turn: Turn, wire: Wire) -> bool:
+        kind = fault.content_type or wire.content_type or "text/event-stream; charset=utf-8"
+        headers = {"content-type": kind, **fault.headers}
         if fault.gzip:
             headers["content-encoding"] = "gzip"
         self._send(_head(200, {**headers, "transfer-encoding": "chunked"}))
         self._request.status = 200
+        for _ in range(turn.keepalives):
+            self._write(b": still thinking" + fault.newline * 2, fault)
+            time.sleep(turn.pause_s)
         left = fault.cut_bytes
-        for number, piece in enumerate(_pieces(events, fault)):
+        for number, piece in enumerate(_pieces(events, fault, wire.pack)):
             if fault.cut_after is not None and number >= fault.cut_after:
                 self._cut(fault.cut)
-            if number and pause_s:
-                time.sleep(pause_s)
+            if number and turn.pause_s:
+                time.sleep(turn.pause_s)
             if left is not None and left <= len(piece):
                 self._write(piece[:left], fault)
                 self._cut(fault.cut)
@@ -268,10 +289,13 @@ class _Answer:
                     return
 
 
-def _pieces(events: list[tuple[str, str]], fault: Fault) -> Iterator[bytes]:
+def _pieces(events: list[tuple[str, str]], fault: Fault, pack: Callable[[str, str], bytes] | None) -> Iterator[bytes]:
     """The events as bytes, one piece each, with what the fault adds and leaves out."""
     for number, (name, data) in enumerate(events):
         if number in fault.drop:
+            continue
+        if pack is not None:
+            yield (fault.insert if number == fault.insert_after else b"") + pack(name, data)
             continue
         lines = [f"event: {name}"] if name else []
         lines.append(f"data: {data}")
@@ -281,6 +305,12 @@ def _pieces(events: list[tuple[str, str]], fault: Fault) -> Iterator[bytes]:
         if number == fault.insert_after:
             text = fault.insert + text
         yield b"\xef\xbb\xbf" + text if fault.bom and number == 0 else text
+
+
+def _tls_context(file: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context
 
 
 def _as_body(body: Any) -> tuple[bytes, str]:

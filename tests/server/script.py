@@ -82,6 +82,8 @@ class Turn:
     when: str = ""
     delay_s: float = 0.0
     pause_s: float = 0.0
+    keepalives: int = 0
+    """Comments before the first event, `pause_s` between them: what a server sends while it reads a long prompt."""
 
     @property
     def whole_text(self) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.server import (
+    clouds,
     render_anthropic,
     render_chat,
     render_responses,
@@ -28,6 +29,32 @@ class Wire:
     events: Callable[[Turn, Any, int], Events]
     whole: Callable[[Turn, Any, int], Any]
     error: Callable[[Refused], Any]
+    pack: Callable[[str, str], bytes] | None = None
+    """An event as bytes, where the stream is not one of server-sent events."""
+    content_type: str = ""
+
+
+def wire_of(request: Received) -> Wire | None:
+    """The wire format of a path: a plain one, or a cloud's over one of them."""
+    path = request.path.partition("?")[0]
+    if path in WIRES:
+        return WIRES[path]
+    for pattern, plain, kind in clouds.ADDRESSES:
+        found = pattern.fullmatch(path)
+        if found is not None:
+            return _over(WIRES[plain], kind(request, found))
+    return None
+
+
+def _over(wire: Wire, cloud: clouds.Cloud) -> Wire:
+    return replace(
+        wire,
+        check=lambda body, headers: wire.check(cloud.plain_body(body), cloud.plain_headers()),
+        events=lambda turn, body, number: wire.events(turn, cloud.plain_body(body), number),
+        error=cloud.error if cloud.has_own_errors else wire.error,
+        pack=cloud.pack if cloud.content_type else None,
+        content_type=cloud.content_type,
+    )
 
 
 def _openai_error(refused: Refused) -> Any:

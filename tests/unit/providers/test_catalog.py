@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentctl.core.codec import loads
-from agentctl.core.types import Price
+from agentctl.core.types import Price, PriceTier, Usage
 from agentctl.providers import catalog
 from agentctl.providers.catalog import UNKNOWN, Entry
 
@@ -27,7 +27,13 @@ GPT_5_MINI = GPT_5.replace(price=Price(input=0.25, output=2, cache_read=0.025))
 SONNET_4_5 = Entry(
     window=200_000,
     max_output=64_000,
-    price=Price(input=3, output=15, cache_read=0.3, cache_write=3.75),
+    price=Price(
+        input=3,
+        output=15,
+        cache_read=0.3,
+        cache_write=3.75,
+        tiers=(PriceTier(above=200_000, input=6, output=22.5, cache_read=0.6, cache_write=7.5),),
+    ),
     images=True,
     reasoning=True,
 )
@@ -56,6 +62,9 @@ SONNET_4_5 = Entry(
         ("anthropic", "claude-sonnet-4-5-20250929", SONNET_4_5),
         ("anthropic", "claude-sonnet-4-5@20250929", SONNET_4_5),
         ("anthropic", "claude-sim", UNKNOWN),
+        ("vertex", "claude-sonnet-4-5@20250929", SONNET_4_5),
+        ("bedrock", "gpt-5", UNKNOWN),
+        ("bedrock", "claude-sonnet-4-5", UNKNOWN),
         ("openrouter", "no/such-model", UNKNOWN),
         ("ollama", "gpt-5", UNKNOWN),
         ("nobody", "gpt-5", UNKNOWN),
@@ -81,8 +90,26 @@ def test_names_with_slashes_and_the_prefix_of_gemini() -> None:
     assert with_prefix == catalog.look_up("gemini", "gemini-2.5-flash") != UNKNOWN
 
 
+def test_a_long_prompt_pays_its_tier_for_every_token() -> None:
+    price = SONNET_4_5.price
+    assert price is not None
+    short = Usage(input=50_000, cache_read=100_000, cache_write=50_000, output=1_000)
+    long = short.replace(input=50_001)
+    assert price.cost(short) == pytest.approx(0.15 + 0.03 + 0.1875 + 0.015)
+    assert price.cost(long) == pytest.approx(0.300006 + 0.06 + 0.375 + 0.0225)
+    assert price.cost(short + Usage(output=900_000)) == pytest.approx(price.cost(short) + 13.5)
+
+
+def test_prices_without_tiers_of_the_same_vendor_have_none() -> None:
+    with_tiers = {
+        name for name in catalog.names("openai") if (price := catalog.look_up("openai", name).price) and price.tiers
+    }
+    assert {"gpt-5.4", "gpt-6.1-sol"} <= with_tiers
+    assert "gpt-5" not in with_tiers
+
+
 def test_which_vendors_have_a_model() -> None:
-    assert catalog.vendors_with("gpt-5") == ["openai"]
+    assert catalog.vendors_with("gpt-5") == ["openai", "azure"]
     assert catalog.vendors_with("meta-llama/llama-3.3-70b-instruct") == ["openrouter"]
     assert catalog.vendors_with("no-such-model") == []
 
@@ -110,9 +137,13 @@ def test_every_row_is_sound() -> None:
             assert name == name.lower()
             assert entry != UNKNOWN, name
             assert all(size is None or size > 0 for size in (entry.window, entry.max_output)), name
-            if entry.price:
-                amounts = [entry.price.input, entry.price.output, entry.price.cache_read, entry.price.cache_write]
+            for price in (entry.price, *entry.price.tiers) if entry.price else ():
+                amounts = [price.input, price.output, price.cache_read, price.cache_write]
                 assert all(amount is None or 0 <= amount < 1_000 for amount in amounts), name
+            if entry.price:
+                starts = [tier.above for tier in entry.price.tiers]
+                assert starts == sorted(set(starts)), name
+                assert all(start >= 32_000 for start in starts), name
 
 
 def test_no_vendor_lists_what_is_no_chat_model() -> None:

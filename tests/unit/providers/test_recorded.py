@@ -10,11 +10,13 @@ import pytest
 
 from agentctl.core.errors import ProviderError, StreamBroken, UsageError
 from agentctl.core.events import Retry
-from agentctl.core.ports import Attempt, CallStarted, Metered, StreamItem, TextPiece
+from agentctl.core.ports import Answering, Attempt, CallStarted, Metered, StreamItem, TextPiece
 from agentctl.core.types import (
     FileChange,
     Message,
     ModelInfo,
+    Price,
+    PriceTier,
     Request,
     RequestOptions,
     SystemBlock,
@@ -57,6 +59,14 @@ def test_items_come_back_as_they_were_cut(tmp_path: Path) -> None:
     answer = says("hello there", call("read", "c1", path="a"))
     items = [TextPiece(text="hel"), RETRY, Attempt(usage=Usage(input=3)), CallStarted(id="c1", name="read")]
     script = [*items, Metered(usage=Usage(input=1)), answer]
+    recorder = Recorder(ScriptedProvider(script), recording(tmp_path / "r"))
+    said = drain(recorder, request("go"))
+    assert drain(Replayer(Replay(tmp_path / "r", Names(Path("/w/two"), "s-2"))), request("go")) == said == script
+
+
+def test_the_price_of_another_model_comes_back_with_its_tiers(tmp_path: Path) -> None:
+    price = Price(input=1, output=2, tiers=(PriceTier(above=200_000, input=2, output=3, cache_read=0.5),))
+    script = [Answering(model=MODEL.replace(name="other", price=price)), says("hello")]
     recorder = Recorder(ScriptedProvider(script), recording(tmp_path / "r"))
     said = drain(recorder, request("go"))
     assert drain(Replayer(Replay(tmp_path / "r", Names(Path("/w/two"), "s-2"))), request("go")) == said == script

@@ -17,8 +17,8 @@ OPENAI = {"OPENAI_API_KEY": "sk-openai"}
 ANTHROPIC = {"ANTHROPIC_API_KEY": "sk-ant"}
 FREE = Price(input=0, output=0)
 ALL_VENDORS = (
-    "Write vendor/model; vendors: anthropic, openai, openrouter, groq, deepseek, xai, mistral, gemini, ollama, "
-    "lmstudio, llamacpp, vllm, scripted."
+    "Write vendor/model; vendors: anthropic, openai, openrouter, groq, deepseek, xai, mistral, gemini, azure, "
+    "bedrock, vertex, ollama, lmstudio, llamacpp, vllm, scripted."
 )
 
 
@@ -106,7 +106,7 @@ def test_max_context_stands_for_the_window() -> None:
 
 
 @pytest.mark.parametrize(
-    "preset", [preset for preset in PRESETS.values() if not preset.is_keyless], ids=lambda preset: preset.vendor
+    "preset", [preset for preset in PRESETS.values() if preset.is_detected], ids=lambda preset: preset.vendor
 )
 def test_a_key_in_the_environment_chooses_its_vendor(preset: Any) -> None:
     for variable in preset.key_variables:
@@ -135,9 +135,9 @@ def test_without_any_key_the_variables_are_listed() -> None:
     error = refusal(None, env={"OLLAMA_API_KEY": "k", "OPENAI_API_KEY": ""})
     assert isinstance(error, AuthError)
     assert error.message == (
-        "No model is named and no key is in the environment; looked for ANTHROPIC_API_KEY, OPENAI_API_KEY, "
-        "OPENROUTER_API_KEY, GROQ_API_KEY, DEEPSEEK_API_KEY, XAI_API_KEY, MISTRAL_API_KEY, GEMINI_API_KEY, "
-        "GOOGLE_API_KEY."
+        "No model is named and no key is in the environment; looked for ANTHROPIC_API_KEY, "
+        "ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY, OPENROUTER_API_KEY, GROQ_API_KEY, DEEPSEEK_API_KEY, XAI_API_KEY, "
+        "MISTRAL_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY."
     )
 
 
@@ -238,7 +238,7 @@ def test_a_bad_base_url_names_its_source() -> None:
         (" ", "The model ' ' names no vendor.", ALL_VENDORS),
         ("opnai/gpt-5", "Unknown vendor 'opnai' in the model 'opnai/gpt-5'.", "Did you mean 'openai'?"),
         ("OpenAI/gpt-5", "Unknown vendor 'OpenAI' in the model 'OpenAI/gpt-5'.", "Did you mean 'openai'?"),
-        ("gpt-5", "The model 'gpt-5' names no vendor.", "Write 'openai/gpt-5'."),
+        ("gpt-5", "The model 'gpt-5' names no vendor.", "Write 'openai/gpt-5' or 'azure/gpt-5'."),
         ("openai", "The model 'openai' names no vendor.", "Write vendor/model, for example 'openai/gpt-6.1-sol'."),
         ("openai/", "The model 'openai/' has no name after the slash.", "For example 'openai/gpt-6.1-sol'."),
         ("vllm/ ", "The model 'vllm/ ' has no name after the slash.", "For example 'vllm/NAME'."),
