@@ -13,7 +13,7 @@ from agentctl.config.trust import WorkspaceReader
 from agentctl.config.workspace import Workspace
 from agentctl.core.errors import JournalError, UsageError
 from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, SandboxUsed
-from agentctl.core.ports import Clock, Saved, Tool
+from agentctl.core.ports import Clock, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
@@ -24,14 +24,13 @@ from agentctl.engine.prompt import Prompt
 from agentctl.engine.repeat import RepeatGuard
 from agentctl.engine.view import View
 from agentctl.policy.engine import PolicyEngine
-from agentctl.runner.approvals import check_flags, check_waits, goes_on, resume_command, run_approvals
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
+from agentctl.runner.people import People, goes_on
 from agentctl.runner.plane import Needs
 from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
-from agentctl.runner.questions import Questions
 from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
 from agentctl.sandbox.levels import report
 from agentctl.sandbox.process import ProcessRunner
@@ -61,6 +60,7 @@ class Assembly:
         init: Init,
         selected: Selected,
         journal: Journal | None,
+        people: People,
         cwd: Path,
         closers: list[Callable[[], object]],
     ) -> None:
@@ -74,6 +74,7 @@ class Assembly:
         self.init = init
         self.session = selected.id
         self.journal = journal
+        self.people = people
         saved = selected.saved
         self.history: list[Message] = list(saved.history) if saved else []
         self.earlier_turns = saved.turns if saved else 0
@@ -93,7 +94,7 @@ class Assembly:
         if self.journal is None:
             return None
         where = "" if self.settings.root == self._cwd.resolve() else f" -C {shlex.quote(str(self.settings.root))}"
-        return resume_command(self.settings, self.session, where, pending, questions)
+        return self.people.resume_command(where, pending, questions)
 
     def check_strict(self) -> None:
         """Raises UsageError under --strict when something was left out."""
@@ -127,7 +128,6 @@ async def assemble(
 
     `hardening` is what could not be done to protect this process, see sandbox/levels.py.
     """
-    check_flags(settings)
     secrets, named = find_secrets(env, settings.secret_env)
     redactor = Redactor(secrets)
     saved, session = selected.saved, selected.id
@@ -138,15 +138,15 @@ async def assemble(
     outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=settings.ephemeral, redactor=redactor)
     reader = WorkspaceReader(settings.root, settings.trust)
     policy = load_run_policy(settings, reader)
+    inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
     live = LiveEvents()
     planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
-    questions = Questions(settings, reader, live.emit, lambda text: live.emit(Saved(state=planes.pin.clarify(text))))
-    approvals = run_approvals(settings, selected, policy.digest, env, clock.now, redactor.text)
-    inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
-    if not inputs.turns:
-        check_waits(settings, saved.history if saved else (), approvals, questions)
     runner = ProcessRunner(child_environment(env, settings.pass_env))
-    tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor, questions)
+    tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
+    people = People(settings, selected, reader, policy.digest, env, clock.now, redactor.text, live, planes.pin)
+    tools = people.with_ask(tools)
+    if not inputs.turns:
+        people.check_waits()
     if tape is not None:
         provider, tools = tape.around(model, provider, tools)
     agent = AGENTS[settings.agent]
@@ -165,7 +165,7 @@ async def assemble(
         context=context,
         tools=tools,
         policy=policy,
-        approvals=approvals,
+        approvals=people.approvals,
         budget=Budget(_limits(settings), model.price),
         repeat=RepeatGuard(),
         outputs=outputs,
@@ -174,7 +174,7 @@ async def assemble(
         clock=clock,
     )
     journal, unsaved = _journal(settings, selected, model, policy, clock, redactor)
-    approvals.is_recorded = journal is not None
+    people.approvals.is_recorded = journal is not None
     problems = (
         *settings.problems,
         *named,
@@ -182,7 +182,7 @@ async def assemble(
         *policy.problems,
         *inputs.problems,
         *planes.problems,
-        *approvals.problems,
+        *people.approvals.problems,
         *unsaved,
     )
     return Assembly(
@@ -196,6 +196,7 @@ async def assemble(
         init=_init(settings, model, tools, policy, planes, hardening, inputs, tuple(problems)),
         selected=selected,
         journal=journal,
+        people=people,
         cwd=cwd,
         closers=[workspace.close, outputs.close, selected.release],
     )
@@ -250,7 +251,6 @@ def _tools(
     policy: PolicyEngine,
     planes: Planes,
     redactor: Redactor,
-    questions: Questions,
 ) -> dict[str, Tool]:
     """The tools that are offered, in wire order: those that were asked for and have something to work on."""
     made = make_tools(
@@ -262,9 +262,9 @@ def _tools(
         redactor=redactor,
         shell=shell_argv()[0],
         default_timeout_s=settings.tool_timeout,
-        extra={**planes.tools, "ask": questions.load},
+        extra=planes.tools,
     )
-    return questions.around({name: made[name] for name in settings.tools if name in made})
+    return {name: made[name] for name in settings.tools if name in made}
 
 
 def _limits(settings: Settings) -> Limits:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from agentctl.config.settings import Settings
-from agentctl.core.errors import AgentctlError, QuestionOpen, Suspended, UsageError
+from agentctl.core.errors import UsageError
 from agentctl.core.ports import Standing
 from agentctl.core.questions import NOBODY
 from agentctl.core.record import map_strings
-from agentctl.core.types import Decision, JsonObject, Message, PendingCall, Problem, ToolCall
-from agentctl.engine.repair import open_calls
+from agentctl.core.types import Decision, JsonObject, PendingCall, Problem, ToolCall
 from agentctl.policy.grants import digest_of, fault_of
-from agentctl.runner.questions import ASK, Questions
+from agentctl.runner.questions import ASK
 from agentctl.state.approvals import SavedApproval, latest, read_approvals
 from agentctl.state.selection import Selected
 
@@ -160,98 +158,3 @@ def _days_after(now: str, days: int) -> str:
 
     later = datetime.fromisoformat(now) + timedelta(days=days)
     return later.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def run_approvals(
-    settings: Settings,
-    selected: Selected,
-    policy: str,
-    env: Mapping[str, str],
-    now: Callable[[], str],
-    redact: Callable[[str], str],
-) -> RunApprovals:
-    return RunApprovals(
-        settings=settings,
-        selected=selected,
-        policy=policy,
-        key=env.get(KEY_VARIABLE, ""),
-        now=now,
-        redact=redact,
-    )
-
-
-# --- going on without a prompt ----------------------------------------------------------------------------------------
-
-
-def check_flags(settings: Settings) -> None:
-    """Raises UsageError for flags that contradict each other."""
-    if settings.ephemeral and settings.on_ask == "suspend":
-        raise UsageError(
-            f"--ephemeral saves no session, and {settings.origins['on_ask']} suspend needs one",
-            hint="Leave one of the two out.",
-        )
-
-
-def goes_on(settings: Settings) -> bool:
-    """Whether the run takes up what its session waits for: -r and nothing else to do. stdin is not looked at."""
-    has_input = settings.prompt or settings.prompt_file or settings.file or settings.image
-    return settings.resume is not None and not has_input
-
-
-def check_waits(settings: Settings, history: Sequence[Message], approvals: RunApprovals, questions: Questions) -> None:
-    """For `-r ID` without a prompt: raises UsageError when the session waits for nothing."""
-    questions.check(open_calls(history))
-    if not waits(history, approvals):
-        raise UsageError(
-            f"-r {settings.resume!r}: the session waits for nothing, and there is no prompt",
-            hint=f"Give it a prompt: agentctl -r {settings.resume} -p 'PROMPT'",
-        )
-    if not approvals.is_recorded and any(approvals.standing(call).pending for call in open_calls(history)):
-        raise UsageError(
-            "an approval is used once, and a run that saves nothing cannot say that it used one",
-            hint="Leave --ephemeral out, or give the run a prompt.",
-        )
-
-
-def waits(history: Sequence[Message], approvals: RunApprovals) -> bool:
-    """Whether calls of the session wait, or its turn has waited and was cut off before its end, which is taken up."""
-    if any(approvals.standing(call).state != "unknown" for call in open_calls(history)):
-        return True
-    start = max((place for place, message in enumerate(history) if message.role == "user"), default=0)
-    turn = history[start:]
-    return bool(turn) and turn[-1].role == "tool" and any(approvals.has_waited(call) for m in turn for call in m.calls)
-
-
-# --- what the end of a run says ---------------------------------------------------------------------------------------
-
-
-def explain(error: AgentctlError, session: str, resume: str | None) -> None:
-    """Adds to an end that waits for a person what that person does."""
-    if isinstance(error, Suspended):
-        error.hint = f"Look: agentctl approvals list. Approve: agentctl approvals approve --all -r {session}"
-        error.hint += f". Then go on: {resume}" if resume else ""
-    elif isinstance(error, QuestionOpen) and resume:
-        error.hint = f"Answer it: {resume}"
-
-
-def resume_command(settings: Settings, session: str, where: str, pending: int, questions: Sequence[str]) -> str:
-    """The command line that goes on with a session: with a prompt, or with what it waits for.
-
-    Calls that wait need the same policy again, so its flags come along.
-    """
-    head = f"agentctl -r {session}{where}"
-    if pending:
-        return f"{head} --on-ask suspend{_policy_flags(settings)}"
-    if questions:
-        return head + "".join(f" --answer {shlex.quote(f'{name}=TEXT')}" for name in questions)
-    return f"{head} -p 'PROMPT'"
-
-
-def _policy_flags(settings: Settings) -> str:
-    """The flags of this run that decide the policy's digest; what stands in files and variables is there again."""
-    words: list[str] = []
-    if settings.policy and settings.origins["policy"] == "--policy":
-        words += ["--policy", settings.policy]
-    for flag, rules in (("--allow", settings.allow), ("--deny", settings.deny)):
-        words += [word for rule in rules if rule.origin == flag for word in (flag, str(rule.value))]
-    return "".join(f" {shlex.quote(word)}" for word in words)

@@ -32,11 +32,10 @@ from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
 from agentctl.runner.account import Account
 from agentctl.runner.app import Assembly, assemble
-from agentctl.runner.approvals import explain
 from agentctl.runner.clock import SystemClock
+from agentctl.runner.entries import save
 from agentctl.runner.failure import startup_init
-from agentctl.runner.plane import Turn, last_prompt
-from agentctl.runner.saving import save
+from agentctl.runner.plane import Turn
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Stop, stop_after
@@ -194,7 +193,7 @@ class Run:
             self._account.begin_turn()
             history = assembly.history
             if prompt is None:  # the session goes on with what it waits for
-                turn = Turn(number=max(1, assembly.earlier_turns), prompt=last_prompt(history))
+                turn = Turn.of_last(history, assembly.earlier_turns)
             else:
                 history.append(prompt)
                 turn = Turn(number=assembly.earlier_turns + number, prompt=prompt)
@@ -244,7 +243,7 @@ class Run:
         self.error = error = error or self._verdict() or self._deliver()
         if error is not None:
             if self._assembly:
-                explain(error, self._assembly.session, self._resume())
+                self._assembly.people.explain(error, self._resume())
             yield from self.stamper.stamp(_error_event(error))
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:

@@ -81,10 +81,11 @@ class Turn(Record):
         """What the person wrote, without stdin and files."""
         return next((part.text for part in self.prompt.parts if isinstance(part, Text)), "")
 
-
-def last_prompt(history: Sequence[Message]) -> Message:
-    """The prompt that a run without one of its own goes on with."""
-    return next((message for message in reversed(history) if message.role == "user"), Message(role="user", parts=()))
+    @classmethod
+    def of_last(cls, history: Sequence[Message], number: int) -> Turn:
+        """The turn that a run without a prompt of its own goes on with."""
+        prompts = (message for message in reversed(history) if message.role == "user")
+        return cls(number=max(1, number), prompt=next(prompts, Message(role="user", parts=())))
 
 
 _NOTHING: tuple[Item, ...] = ()

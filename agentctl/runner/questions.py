@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,25 +33,28 @@ class Questions:
     ) -> None:
         """`on_answer` hears the text of each answer that the model is given. Raises UsageError."""
         self.answers = {**_read_file(settings, reader), **_read_flags(settings.answer)}
-        self.is_offered = ASK in settings.tools
+        self._is_offered = ASK in settings.tools
         self._given = tuple(_read_flags(settings.answer))
         self._fails = settings.on_question == "fail"
         self._emit = emit
         self._on_answer = on_answer
 
-    def load(self) -> Implementation:
-        """The tool; pydantic comes with the first question."""
-        from agentctl.tools.ask import Ask
+    def tool(self) -> Tool | None:
+        """`ask`, which tells which questions have an answer, so that the model uses their ids; None in most runs."""
+        if not self._is_offered:
+            return None
+        from agentctl.tools.sets import read_catalogue
 
-        return Ask(answers=self.answers, fails=self._fails, emit=self._emit, on_answer=self._on_answer)
-
-    def around(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
-        """The same tools; `ask` tells which questions have an answer, so that the model uses their ids."""
-        ask = tools.get(ASK)
-        if isinstance(ask, LazyTool) and self.answers:
+        ask = LazyTool(read_catalogue()[ASK], self._load)
+        if self.answers:
             known = ", ".join(sorted(self.answers)[:SHOWN_IDS])
             ask.spec = ask.spec.replace(description=f"{ask.spec.description} These ids have an answer: {known}.")
-        return dict(tools)
+        return ask
+
+    def _load(self) -> Implementation:
+        from agentctl.tools.ask import Ask  # pydantic comes with the first question
+
+        return Ask(answers=self.answers, fails=self._fails, emit=self._emit, on_answer=self._on_answer)
 
     def check(self, calls: Sequence[ToolCall]) -> None:
         """For a session whose questions are open: raises UsageError when --answer fits none of them."""
