@@ -143,7 +143,7 @@ async def assemble(
     planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
     runner = ProcessRunner(child_environment(env, settings.pass_env))
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
-    people = People(settings, selected, reader, policy.digest, env, clock.now, redactor.text, live, planes.pin)
+    people = People(settings, selected, reader, policy.digest, env, clock.now, redactor.text, live, planes.pin.clarify)
     tools = people.with_ask(tools)
     if not inputs.turns:
         people.check_waits()

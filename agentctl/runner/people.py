@@ -9,11 +9,10 @@ from agentctl.config.settings import Settings
 from agentctl.config.trust import WorkspaceReader
 from agentctl.core.errors import AgentctlError, QuestionOpen, Suspended, UsageError
 from agentctl.core.ports import Saved, Tool
-from agentctl.core.types import Message
+from agentctl.core.types import JsonObject, Message
 from agentctl.engine.parts import LiveEvents
 from agentctl.engine.repair import open_calls
 from agentctl.runner.approvals import KEY_VARIABLE, RunApprovals
-from agentctl.runner.pinning import PinPlane
 from agentctl.runner.questions import Questions
 from agentctl.state.selection import Selected
 
@@ -37,14 +36,21 @@ class People:
         now: Callable[[], str],
         redact: Callable[[str], str],
         live: LiveEvents,
-        pin: PinPlane,
+        on_answer: Callable[[str], JsonObject | None],
     ) -> None:
-        """`policy` is the digest of this run's policy. Raises UsageError for flags that cannot be meant."""
+        """`policy` is the digest of this run's policy. `on_answer` hears the answers to questions and may give state
+        to save. Raises UsageError for flags that cannot be meant."""
         _check_flags(settings)
         self._settings = settings
         self._session = selected.id
         self._history = selected.saved.history if selected.saved else ()
-        self.questions = Questions(settings, reader, live.emit, lambda text: live.emit(Saved(state=pin.clarify(text))))
+
+        def keep(answer: str) -> None:
+            state = on_answer(answer)
+            if state is not None:
+                live.emit(Saved(state=state))
+
+        self.questions = Questions(settings, reader, live.emit, keep)
         self.approvals = RunApprovals(
             settings=settings,
             selected=selected,
