@@ -26,6 +26,7 @@ from agentctl.engine.view import View
 from agentctl.policy.engine import PolicyEngine
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
+from agentctl.runner.people import People, goes_on
 from agentctl.runner.plane import Needs
 from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
@@ -60,6 +61,7 @@ class Assembly:
         turns: tuple[Message, ...],
         init: Init,
         opened: Opened,
+        people: People,
         cwd: Path,
         changes: Changes,
         closers: list[Callable[[], object]],
@@ -76,6 +78,7 @@ class Assembly:
         self.session = selected.id
         self.journal = opened.journal
         self.notices = opened.notices
+        self.people = people
         saved = selected.saved
         self.history: list[Message] = list(saved.history) if saved else []
         self.earlier_turns = saved.turns if saved else 0
@@ -87,13 +90,15 @@ class Assembly:
         self._cwd = cwd
         self._closers = closers
 
-    @property
-    def resume(self) -> str | None:
-        """The command line that goes on with this session, from the folder the run was started in."""
+    def resume(self, *, pending: int = 0, questions: Sequence[str] = ()) -> str | None:
+        """The command line that goes on with this session, from the folder the run was started in.
+
+        `pending` calls wait for approval, and `questions`, by their ids, for an answer.
+        """
         if self.journal is None:
             return None
         where = "" if self.settings.root == self._cwd.resolve() else f" -C {shlex.quote(str(self.settings.root))}"
-        return f"agentctl -r {self.session}{where} -p 'PROMPT'"
+        return self.people.resume_command(where, pending, questions)
 
     def check_strict(self) -> None:
         """Raises UsageError under --strict when something was left out."""
@@ -146,6 +151,10 @@ async def assemble(
     sandbox = await make_sandbox(settings, env, hardening)
     runner = sandbox.runner
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
+    people = People(settings, selected, reader, policy.digest, env, clock.now, redactor.text, live, planes.pin.clarify)
+    tools = people.with_ask(tools)
+    if not inputs.turns:
+        people.check_waits()
     if tape is not None:
         provider, tools = tape.around(model, provider, tools, outputs)
     agent = AGENTS[settings.agent]
@@ -167,6 +176,7 @@ async def assemble(
         context=context,
         tools=tools,
         policy=policy,
+        approvals=people.approvals,
         budget=budget,
         repeat=RepeatGuard(),
         outputs=outputs,
@@ -179,6 +189,7 @@ async def assemble(
     opened = open_journal(keeping, selected, redactor, clock, **facts)
     if opened.journal is not None:
         planes.keep_in(opened.journal)
+    people.approvals.is_recorded = opened.journal is not None
     problems = (
         *settings.problems,
         *named,
@@ -186,6 +197,7 @@ async def assemble(
         *policy.problems,
         *inputs.problems,
         *planes.problems,
+        *people.approvals.problems,
         *opened.problems,
         *sandbox.problems,
     )
@@ -199,6 +211,7 @@ async def assemble(
         turns=inputs.turns,
         init=_init(settings, model, tools, policy, planes, sandbox.used, inputs, problems),
         opened=opened,
+        people=people,
         cwd=cwd,
         changes=tape.changes(changes) if tape else changes,
         closers=[
@@ -232,13 +245,16 @@ async def _inputs(
     prompts = [prompt for prompt in settings.prompt if prompt != "-"]
     if settings.prompt_file and settings.prompt_file != "-":
         prompts.insert(0, await read_prompt_file(settings.prompt_file, cwd))
+    is_going_on = goes_on(settings) and not is_demo
     wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
     if is_demo:
         prompts = prompts or ["Show what agentctl does in this folder."]
-    mode = "append" if wants_stdin else "none" if is_demo else settings.stdin
+    mode = "append" if wants_stdin else "none" if is_demo or is_going_on else settings.stdin
     piped = await read_stdin(mode)
     reader = InputReader(workspace=workspace, cwd=cwd, outputs=outputs, may_read=policy.may_read, redact=redactor.text)
     inputs = reader.read(prompts=prompts, files=settings.file, images=settings.image, piped=piped)
+    if is_going_on:
+        return inputs
     if not inputs.turns or not all(turn.text.strip() for turn in inputs.turns):
         raise UsageError(
             "there is no prompt: neither -p nor --prompt-file was given and stdin holds no text",

@@ -9,7 +9,7 @@ from pathlib import Path
 from agentctl.config.settings import Settings
 from agentctl.core.errors import UsageError
 from agentctl.core.events import Event, ToolCalled
-from agentctl.core.ports import Degraded, Provider, Tool
+from agentctl.core.ports import Degraded, Provider, Saved, Tool
 from agentctl.core.redact import Redactor
 from agentctl.core.types import JsonObject, ModelInfo
 from agentctl.engine.parts import LiveEvents
@@ -113,7 +113,7 @@ class Tape:
         is_live = self._settings.replay_tools == "live" or self._replay.changes is None
         return changes if is_live else ReplayedChanges(self._replay)
 
-    def note(self, event: Event | Degraded) -> None:
+    def note(self, event: Event | Degraded | Saved) -> None:
         if self._recording is not None and isinstance(event, Event):
             self._recording.event(event)
 
@@ -133,7 +133,7 @@ class TapedEvents(LiveEvents):
         super().__init__()
         self._tape = tape
 
-    def emit(self, event: Event | Degraded) -> None:
+    def emit(self, event: Event | Degraded | Saved) -> None:
         self._tape.note(event)
         super().emit(event)
 

@@ -212,7 +212,7 @@ def _load(path: Path) -> SavedSession | None:
 
 
 def take_lease(path: Path) -> Lock:
-    """The lease of the session with this journal. Raises LockHeld, and OSError where none can be made."""
+    """The lease of the session with this journal. Raises LockHeld with its holder, OSError where none can be made."""
     make_private_dir(path.parent)
     return lock_file(path.with_suffix(".lock"))
 
