@@ -41,6 +41,7 @@ class Cause(Record):
     has_calls: bool = False
     """The refused request answers the calls of an answer with reasoning."""
     parts: tuple[Part, ...] = (Text(text="hi"),)
+    earlier: tuple[Message, ...] = ()
 
 
 def inputs(body: Any) -> list[str]:
@@ -118,6 +119,17 @@ CAUSES: dict[str, Cause] = {
         expected=lambda body: "reasoning_effort" not in body and body["max_completion_tokens"] == 3000,
         think="high",
     ),
+    "history": Cause(
+        api="openai-chat",
+        status=400,
+        words="Something about the earlier turns cannot be read.",
+        is_there=lambda body: any(message["role"] == "assistant" for message in body["messages"]),
+        expected=lambda body: (
+            [message["role"] for message in body["messages"]] == ["system", "user"]
+            and "<conversation_history>" in body["messages"][1]["content"]
+        ),
+        earlier=(user("before"), Message(role="assistant", parts=(Text(text="said"),))),
+    ),
 }
 each_cause = pytest.mark.parametrize("name", CAUSES)
 
@@ -132,7 +144,7 @@ def outcome(cause: Cause, server: Server, times: int) -> list[list[StreamItem]]:
     async def main() -> list[list[StreamItem]]:
         endpoint = endpoint_of(server, cause.api)
         provider = make_provider(endpoint, FakeClock())
-        history = [Message(role="user", parts=cause.parts)]
+        history = [*cause.earlier, Message(role="user", parts=cause.parts)]
         try:
             if cause.has_calls:
                 first = (await ask(provider, request_of(endpoint, user("hi"), think=cause.think))).message
