@@ -172,6 +172,10 @@ class Launched(Record):
     stderr: int
 
 
+_ending: list[subprocess.Popen[bytes]] = []
+"""Watchers that took longer to end, as on a busy machine; they are reaped when the next one ends."""
+
+
 class Watcher:
     """The process below this run that starts its commands. Started at the first use, and again when it was killed.
 
@@ -231,9 +235,12 @@ class Watcher:
             return
         self._socket.close()
         self._socket = None
-        with suppress(TimeoutExpired):
+        try:
             if self._process.wait(CLOSE_S) < 0:
                 self.losses += 1
+        except TimeoutExpired:
+            _ending.append(self._process)
+        _ending[:] = [process for process in _ending if process.poll() is None]
 
     def _hand_over(self, fds: list[int]) -> None:
         from socket import send_fds

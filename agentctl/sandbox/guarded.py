@@ -22,6 +22,8 @@ from agentctl.sandbox.repositories import FILES, FOLDERS, repositories
 RULE_FILES = (".agentctl/policy.toml", ".agentctl/config.toml")
 RULE_FOLDERS = (".agentctl/plugins",)
 """With everything below them. What git runs and believes stands in repositories.py."""
+STATE_FOLDER = ".agentctl/state"
+"""Kept outputs and notebooks. agentctl itself writes there while commands run, so nothing can be compared."""
 HELD_FOLDERS = (".git", ".agentctl")
 """Have to stay the folders that they are: in their place another could bring rules of its own."""
 
@@ -76,6 +78,7 @@ class Guarded:
         held = [path for path in self._held if path.is_dir() and not path.is_symlink()]
         fixed = [path for path in self._held if path.is_file() and not path.is_symlink()]
         fixed += [path for path in (*self._files, *self._folders) if path.exists() and not path.is_symlink()]
+        fixed += [path for path in (root / STATE_FOLDER for root in self._roots) if path.is_dir()]
         for folder in repositories(self._roots, self._shared):
             inner = [Path(folder, name) for name in (*FILES, *FOLDERS)]
             fixed += [path for path in inner if path.exists() and not path.is_symlink()]

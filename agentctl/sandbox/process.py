@@ -36,6 +36,8 @@ LAUNCHES = 3
 
 
 WRAPS = 5
+CRASHES = frozenset({4, 6, 7, 8, 9, 11, 31})
+"""ILL, ABRT, BUS, FPE, KILL, SEGV and SYS."""
 MAX_COMPLAINT = 4096
 COMPLAINT = b"bwrap: "
 """How bubblewrap begins to say why it does not start a command."""
@@ -66,6 +68,12 @@ class _Opening:
         if self.held:
             self._sink("stderr", self.held)
             self.held = b""
+
+
+def _unwrapped(end: CommandEnd) -> CommandEnd:
+    """The wrapper says 128 and the signal, as a shell would; for these no program has other uses."""
+    number = (end.exit_code or 0) - 128
+    return end.replace(exit_code=None, signal=number) if number in CRASHES else end
 
 
 def _may_complain(words: bytes) -> bool:
@@ -157,7 +165,7 @@ class ProcessRunner:
             complaint = opening.complaint
             if end.exit_code != 1 or not complaint:
                 opening.let_go()
-                return end
+                return end if inside is command else _unwrapped(end)
             if not containment.is_outdated(complaint):
                 break
         raise NotContained(errno.EPERM, f"the command was not run: the sandbox could not be put up ({complaint})")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,9 @@ class Ran(NamedTuple):
     end: CommandEnd
     out: str
     err: str
+
+    state: object = None
+    """Of the guarded files, right after it."""
 
     @property
     def is_ok(self) -> bool:
@@ -66,20 +70,40 @@ class World:
         places: Places | None = None,
     ) -> Ran:
         """One shell line at a level; 1 is without kernel walls. A level that cannot be had here fails the test."""
-        output: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         whole = {**self.env, **(env or {})}
+        runner = make_runner(level, places or self.places, whole, network)
 
-        async def main() -> CommandEnd:
-            runner = make_runner(level, places or self.places, whole, network)
-            line = CommandLine(
-                argv=("bash", "--noprofile", "--norc", "-c", script), cwd=str(self.root), timeout_s=timeout_s
-            )
+        async def main() -> Ran:
             try:
-                return await runner.run(line, lambda stream, chunk: output[stream].extend(chunk))
+                return await self._run_one(runner, script, timeout_s)
             finally:
                 await runner.close()
 
-        end = asyncio.run(main())
+        return asyncio.run(main())
+
+    def run_all(self, level: int, scripts: Sequence[str]) -> list[Ran]:
+        """Many lines by one runner, as in a run. What is not hidden is removed between them."""
+        runner = make_runner(level, self.places, self.env, "loopback")
+
+        async def main() -> list[Ran]:
+            done = []
+            for script in scripts:
+                ran = await self._run_one(runner, script, 30)
+                done.append(ran._replace(state=guarded_state(self.root)))
+                for path in self.root.iterdir():
+                    if path.name not in (".git", ".agentctl"):
+                        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            await runner.close()
+            return done
+
+        return asyncio.run(main())
+
+    async def _run_one(self, runner: ProcessRunner, script: str, timeout_s: float) -> Ran:
+        output: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        line = CommandLine(
+            argv=("bash", "--noprofile", "--norc", "-c", script), cwd=str(self.root), timeout_s=timeout_s
+        )
+        end = await runner.run(line, lambda stream, chunk: output[stream].extend(chunk))
         return Ran(end, *(output[name].decode(errors="replace") for name in ("stdout", "stderr")))
 
     def outside_state(self) -> object:
@@ -90,6 +114,17 @@ class World:
             content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
             rows.append((str(path), found.st_mode, found.st_uid, found.st_nlink, found.st_mtime_ns, content))
         return rows
+
+
+def guarded_state(root: Path) -> object:
+    """Everything about the guarded files of a workspace."""
+    names = (".git/config", ".git/hooks", ".git/commondir", ".git/config.worktree", ".agentctl")
+    paths = [path for name in names for path in ((root / name), *sorted((root / name).rglob("*")))]
+    return {
+        str(path): (path.is_symlink(), path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
+        for path in paths
+        if path.exists() or path.is_symlink()
+    }
 
 
 def make_runner(level: int, places: Places, env: Mapping[str, str], network: str) -> ProcessRunner:

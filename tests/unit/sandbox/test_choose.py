@@ -223,6 +223,20 @@ def test_a_bwrap_that_lies_is_found_out(world: World) -> None:
     assert any("level 3: files" in line for line in chosen.missing), chosen.missing
 
 
+def test_apparmor_is_recognised_and_the_profile_named(world: World) -> None:
+    """Ubuntu's restriction, by the words that bubblewrap has for it."""
+    place = world.folder / "bin"
+    place.mkdir()
+    (place / "bwrap").write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    (place / "bwrap").chmod(0o755)
+    world.env["PATH"] = f"{place}:{os.environ['PATH']}"
+    chosen, _ = tried(world, LEVELS)
+    assert chosen is not None
+    assert chosen.level == 2
+    assert "/etc/apparmor.d/bwrap" in chosen.fix
+    assert any("setting up uid map" in line for line in chosen.missing)
+
+
 def test_a_workspace_that_holds_everything_has_no_walls(world: World) -> None:
     chosen, trial = tried(world, LEVELS, places=Places(roots=(Path("/"),), temporary=(world.folder,)))
     assert chosen is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.unit.sandbox.sandbox_world import World
+from tests.unit.sandbox.sandbox_world import World, guarded_state
 
 if sys.platform != "linux":
     pytest.skip("Landlock, seccomp and namespaces are Linux's", allow_module_level=True)
@@ -30,16 +31,6 @@ def world() -> Iterator[World]:
         (made.root / ".agentctl").mkdir()
         (made.root / ".agentctl/policy.toml").write_text(POLICY)
         yield made
-
-
-def guarded_state(root: Path) -> object:
-    names = (".git/config", ".git/hooks", ".git/commondir", ".git/config.worktree", ".agentctl")
-    paths = [path for name in names for path in ((root / name), *sorted((root / name).rglob("*")))]
-    return {
-        str(path): (path.is_symlink(), path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
-        for path in paths
-        if path.exists() or path.is_symlink()
-    }
 
 
 ATTACKS = {
@@ -70,21 +61,30 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("level", [2, 3])
-@pytest.mark.parametrize("name", ATTACKS)
-def test_a_change_does_not_outlive_the_command(name: str, level: int, world: World) -> None:
+def test_no_change_outlives_its_command(level: int, world: World) -> None:
+    """All attacks one after another in one workspace: each leaves it as the next one finds it."""
     before = guarded_state(world.root)
-    ran = world.run(level, ATTACKS[name])
-    assert guarded_state(world.root) == before, ran
-    assert not ran.is_ok or any("command; it was" in note for note in ran.end.notes), ran
-    status = subprocess.run(["git", "status", "-s"], cwd=world.root, capture_output=True, text=True, check=False)
-    assert status.returncode == 0, status
+    left, silent = {}, []
+    for (name, script), ran in zip(ATTACKS.items(), world.run_all(level, list(ATTACKS.values())), strict=True):
+        if ran.state != before:
+            left[name] = (script, ran)
+        if ran.is_ok and not any("command; it was" in note for note in ran.end.notes):
+            silent.append(name)
+    assert left == {}
+    assert silent == []
+    subprocess.run(["git", "status", "-s"], cwd=world.root, capture_output=True, check=True)
 
 
-@pytest.mark.parametrize("name", [name for name in ATTACKS if name != "config"])
-def test_the_attack_wins_at_level_1(name: str, world: World) -> None:
-    before = guarded_state(world.root)
-    assert world.run(1, ATTACKS[name]).is_ok
-    assert guarded_state(world.root) != before
+def test_the_attacks_win_without_walls(world: World) -> None:
+    lost = []
+    for name, script in ATTACKS.items():
+        copy = world.folder / "copies" / name
+        shutil.copytree(world.root, copy, symlinks=True)
+        before = guarded_state(copy)
+        subprocess.run(["bash", "-c", script], cwd=copy, capture_output=True, check=False)
+        if guarded_state(copy) == before:
+            lost.append(name)
+    assert lost == []
 
 
 @pytest.mark.parametrize("level", [2, 3])
