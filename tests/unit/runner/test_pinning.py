@@ -12,7 +12,7 @@ from agentctl.config.trust import WorkspaceReader
 from agentctl.core.events import CriterionMet
 from agentctl.core.redact import Redactor
 from agentctl.core.types import JsonObject, Message, Text
-from agentctl.runner.pinning import MAX_LINES, draft_lines, verdicts
+from agentctl.runner.pin_model import MAX_LINES, draft_lines, verdicts
 from agentctl.runner.plane import Needs, Turn
 from agentctl.runner.planes import Planes
 
