@@ -167,8 +167,6 @@ async def assemble(
         clock=clock,
     )
     journal, unsaved = _journal(keeping, selected, model, policy, clock, redactor)
-    if journal is not None:
-        planes.keep_in(journal)
     problems = (
         *settings.problems,
         *named,
