@@ -7,7 +7,7 @@ from importlib import import_module
 
 from agentctl.cli.words import asked_for, named
 from agentctl.config.options import from_flags, read_value
-from agentctl.config.table import MODEL, OPTIONS, OUTPUT, PROMPT, SAFETY, Option
+from agentctl.config.table import MODEL, OPTIONS, OUTPUT, PROMPT, SAFETY, SESSION, Option
 from agentctl.core.errors import UsageError
 from agentctl.core.record import Record
 from agentctl.core.text import did_you_mean, nearest
@@ -40,6 +40,8 @@ _FORM = frozenset({"json", "quiet", "debug"})
 _SHOWN = _flags(lambda option: option.name in _FORM)
 _PLACED = _flags(lambda option: option.name in _FORM or option.name in ("directory", "project", "trust"))
 _SETTINGS = _flags(lambda option: not option.is_once or option.name == "directory")
+_APPROVALS = _flags(lambda option: option.name in _FORM or option.name in ("directory", "project", "trust", "resume"))
+_ALL = Option(name="is_all", flags=("--all",), kind="switch", group=SESSION, help="Every call that waits.")
 _NOTES = _flags(lambda option: option in _PLACED or option.name == "secret_env")
 _RUN = _flags(lambda option: option.group != PROMPT and option.name != "continue_")
 _POLICY = _flags(
@@ -93,6 +95,36 @@ VERBS: tuple[Verb, ...] = (
         help="saved sessions of this folder",
         flags=_PLACED,
         example="agentctl sessions list --json",
+    ),
+    Verb(
+        words=("approvals", "list"),
+        module="approval_verbs",
+        function="approvals_list",
+        help="calls that wait for approval",
+        flags=_APPROVALS,
+        example="agentctl approvals list --json",
+    ),
+    Verb(
+        words=("approvals", "approve"),
+        module="approval_verbs",
+        function="approvals_approve",
+        help="let a waiting call run, once, in the next run",
+        flags=_APPROVALS,
+        own=(_ALL,),
+        arguments=("id",),
+        optional=1,
+        example="agentctl approvals approve --all -r 0197f2",
+    ),
+    Verb(
+        words=("approvals", "deny"),
+        module="approval_verbs",
+        function="approvals_deny",
+        help="tell the model no",
+        flags=_APPROVALS,
+        own=(_ALL,),
+        arguments=("id",),
+        optional=1,
+        example="agentctl approvals deny 4f1c09d2ab77",
     ),
     Verb(
         words=("memory", "list"),

@@ -24,6 +24,9 @@ class Options(Record):
     stdin: str | None = None
     file: tuple[str, ...] | None = None
     image: tuple[str, ...] | None = None
+    on_question: str | None = None
+    answers: str | None = None
+    answer: tuple[str, ...] | None = None
     format: str | None = None
     json: bool | None = None
     """The same as format="jsonl"."""
@@ -79,6 +82,7 @@ class Options(Record):
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] | None = None
     yolo: bool | None = None
+    on_ask: str | None = None
     fail_on: tuple[str, ...] | None = None
     strict: bool | None = None
     trust: str | None = None

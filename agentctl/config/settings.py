@@ -44,6 +44,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "timeout": 1800.0,
     "tool_timeout": 120.0,
     "on_busy": "fail",
+    "on_ask": "deny",
+    "on_question": "assume",
     "replay_tools": "recorded",
     "state_injection": "lean",
     "pin_mode": "text",
@@ -60,6 +62,10 @@ class Settings(Record):
     stdin: str
     file: tuple[str, ...]
     image: tuple[str, ...]
+    on_question: str
+    answers: str | None
+    """Absolute path."""
+    answer: tuple[str, ...]
     format: str
     """text, json or jsonl; --json has become jsonl."""
     output: str | None
@@ -128,6 +134,7 @@ class Settings(Record):
     deny: tuple[Given, ...]
     """Rules of all layers, the highest first, each with where it was written."""
     yolo: bool
+    on_ask: str
     fail_on: tuple[str, ...]
     strict: bool
     trust: Trust
@@ -171,9 +178,10 @@ def resolve(options: Options, *, env: Mapping[str, str], cwd: Path) -> Settings:
         problems = (*problems, *left_out)
     merged = _merge([_one_memory(_one_format(layer)) for layer in (*layers, project, user)])
     values, origins = _settle(merged, trust)
-    for name in ("policy", "output", "prompt_file", "record", "replay", "pin_file", "ca_file", "add_dir"):
+    for name in ("policy", "output", "prompt_file", "answers", "record", "replay", "pin_file", "ca_file", "add_dir"):
         values[name] = _absolute(merged.get(name), values[name], root, places.config_file, cwd)
-    values["tools"], narrowed = _tools(values["tools"], values["agent"], origins["tools"])
+    can_ask = bool(values["answers"] or values["answer"]) or values["on_question"] == "fail"
+    values["tools"], narrowed = _tools(values["tools"], values["agent"], origins["tools"], can_ask=can_ask)
     return Settings(
         **{name: value for name, value in values.items() if name in Settings.fields},
         root=root,
@@ -293,9 +301,13 @@ def _absolute(given: Given | None, value: Any, root: Path, user_file: Path, cwd:
     return value if value == "-" or value.startswith("builtin:") else str(base / value)
 
 
-def _tools(words: tuple[str, ...], agent: str, where: str) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
-    """The tools that are offered: what was asked for, without what the agent may not have."""
+def _tools(
+    words: tuple[str, ...], agent: str, where: str, *, can_ask: bool
+) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
+    """The tools that are offered: what was asked for, without what the agent may not have and what nobody answers."""
     wanted = _wanted(words, where)
+    unheard = "ask" in words and not can_ask
+    wanted -= set() if can_ask else {"ask"}
     offered = tuple(name for name in TOOL_NAMES if name in wanted and AGENTS[agent].offers(name))
     named = [word for word in words if word in TOOL_NAMES and word not in offered]
     if wanted and not offered:
@@ -304,9 +316,15 @@ def _tools(words: tuple[str, ...], agent: str, where: str) -> tuple[tuple[str, .
             hint="Use another --agent or other --tools.",
         )
     why = f"the agent {agent!r} only reads"
-    return offered, tuple(
-        Problem(code="left-out", what=f"{where} {name}", why=why, fix="Use another --agent.") for name in named
-    )
+    left_out = [
+        Problem(code="left-out", what=f"{where} {name}", why=why, fix="Use another --agent.")
+        for name in named
+        if name != "ask"
+    ]
+    if unheard:
+        fix = "Add --answers, --answer or --on-question fail."
+        left_out.append(Problem(code="left-out", what=f"{where} ask", why="nobody answers in this run", fix=fix))
+    return offered, tuple(left_out)
 
 
 def _wanted(words: tuple[str, ...], where: str) -> set[str]:

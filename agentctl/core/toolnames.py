@@ -31,6 +31,7 @@ TOOL_NAMES: dict[str, ToolName] = {
         ToolName(name="move_file", set="edit-plus", effect="write"),
         ToolName(name="delete_file", set="edit-plus", effect="write"),
         ToolName(name="todo_write", set="session", effect="state"),
+        ToolName(name="ask", set="session", effect="state"),
         ToolName(name="focus_task", set="session", effect="state"),
         ToolName(name="focus_complete", set="session", effect="state"),
         ToolName(name="add_state", set="session", effect="state"),

@@ -26,6 +26,7 @@ from agentctl.engine.view import View
 from agentctl.policy.engine import PolicyEngine
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
+from agentctl.runner.people import People, goes_on
 from agentctl.runner.plane import Needs
 from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
@@ -59,6 +60,7 @@ class Assembly:
         init: Init,
         selected: Selected,
         journal: Journal | None,
+        people: People,
         cwd: Path,
         closers: list[Callable[[], object]],
     ) -> None:
@@ -72,6 +74,7 @@ class Assembly:
         self.init = init
         self.session = selected.id
         self.journal = journal
+        self.people = people
         saved = selected.saved
         self.history: list[Message] = list(saved.history) if saved else []
         self.earlier_turns = saved.turns if saved else 0
@@ -83,13 +86,15 @@ class Assembly:
         self._cwd = cwd
         self._closers = closers
 
-    @property
-    def resume(self) -> str | None:
-        """The command line that goes on with this session, from the folder the run was started in."""
+    def resume(self, *, pending: int = 0, questions: Sequence[str] = ()) -> str | None:
+        """The command line that goes on with this session, from the folder the run was started in.
+
+        `pending` calls wait for approval, and `questions`, by their ids, for an answer.
+        """
         if self.journal is None:
             return None
         where = "" if self.settings.root == self._cwd.resolve() else f" -C {shlex.quote(str(self.settings.root))}"
-        return f"agentctl -r {self.session}{where} -p 'PROMPT'"
+        return self.people.resume_command(where, pending, questions)
 
     def check_strict(self) -> None:
         """Raises UsageError under --strict when something was left out."""
@@ -141,6 +146,10 @@ async def assemble(
     planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
     runner = ProcessRunner(child_environment(env, settings.pass_env))
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
+    people = People(settings, selected, reader, policy.digest, env, clock.now, redactor.text, live, planes.pin.clarify)
+    tools = people.with_ask(tools)
+    if not inputs.turns:
+        people.check_waits()
     if tape is not None:
         provider, tools = tape.around(model, provider, tools)
     agent = AGENTS[settings.agent]
@@ -159,6 +168,7 @@ async def assemble(
         context=context,
         tools=tools,
         policy=policy,
+        approvals=people.approvals,
         budget=Budget(_limits(settings), model.price),
         repeat=RepeatGuard(),
         outputs=outputs,
@@ -167,6 +177,7 @@ async def assemble(
         clock=clock,
     )
     journal, unsaved = _journal(keeping, selected, model, policy, clock, redactor)
+    people.approvals.is_recorded = journal is not None
     problems = (
         *settings.problems,
         *named,
@@ -174,6 +185,7 @@ async def assemble(
         *policy.problems,
         *inputs.problems,
         *planes.problems,
+        *people.approvals.problems,
         *unsaved,
     )
     return Assembly(
@@ -187,6 +199,7 @@ async def assemble(
         init=_init(settings, model, tools, policy, planes, hardening, inputs, tuple(problems)),
         selected=selected,
         journal=journal,
+        people=people,
         cwd=cwd,
         closers=[workspace.close, outputs.close, selected.release],
     )
@@ -214,13 +227,16 @@ async def _inputs(
     prompts = [prompt for prompt in settings.prompt if prompt != "-"]
     if settings.prompt_file and settings.prompt_file != "-":
         prompts.insert(0, read_prompt_file(settings.prompt_file, cwd))
+    is_going_on = goes_on(settings) and not is_demo
     wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
     if is_demo:
         prompts = prompts or ["Show what agentctl does in this folder."]
-    mode = "append" if wants_stdin else "none" if is_demo else settings.stdin
+    mode = "append" if wants_stdin else "none" if is_demo or is_going_on else settings.stdin
     piped = await read_stdin(mode)
     reader = InputReader(workspace=workspace, cwd=cwd, outputs=outputs, may_read=policy.may_read, redact=redactor.text)
     inputs = reader.read(prompts=prompts, files=settings.file, images=settings.image, piped=piped)
+    if is_going_on:
+        return inputs
     if not inputs.turns or not all(turn.text.strip() for turn in inputs.turns):
         raise UsageError(
             "there is no prompt: neither -p nor --prompt-file was given and stdin holds no text",

@@ -25,7 +25,7 @@ from agentctl.core.events import (
     ToolCalled,
     TurnEnd,
 )
-from agentctl.core.ports import Appended, Clock, Degraded, Item, Saved, Spent, Viewed
+from agentctl.core.ports import Clock, Degraded, Item, Pending
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
@@ -33,6 +33,7 @@ from agentctl.runner.account import Account
 from agentctl.runner.app import Assembly, assemble
 from agentctl.runner.choice import choose_session
 from agentctl.runner.clock import SystemClock
+from agentctl.runner.entries import save
 from agentctl.runner.failure import startup_init
 from agentctl.runner.plane import Turn
 from agentctl.runner.show import Show
@@ -171,14 +172,18 @@ class Run:
     async def _turns(self) -> AsyncGenerator[Item, None]:
         assembly = self._assembly
         assert assembly is not None
-        for number, prompt in enumerate(assembly.turns, start=1):
+        for number, prompt in enumerate(assembly.turns or (None,), start=1):
             self._turn = number
             self._account.begin_turn()
-            assembly.history.append(prompt)
-            turn = Turn(number=assembly.earlier_turns + number, prompt=prompt)
-            if assembly.journal:
-                assembly.journal.turn(turn.number, prompt)
-            for items in (assembly.planes.before(turn, assembly.parts), run_turn(assembly.parts, assembly.history)):
+            history = assembly.history
+            if prompt is None:  # the session goes on with what it waits for
+                turn = Turn.of_last(history, assembly.earlier_turns)
+            else:
+                history.append(prompt)
+                turn = Turn(number=assembly.earlier_turns + number, prompt=prompt)
+                if assembly.journal:
+                    assembly.journal.turn(turn.number, prompt)
+            for items in (assembly.planes.before(turn, assembly.parts), run_turn(assembly.parts, history)):
                 async with aclosing(items):
                     async for item in items:
                         yield item
@@ -194,24 +199,14 @@ class Run:
         assembly = self._assembly
         assert assembly is not None
         assembly.planes.note(item)
-        if isinstance(item, Saved):
-            if assembly.journal:
-                assembly.journal.state(**item.state)
-            return
         if isinstance(item, Degraded):
             self._account.problems.append(item.problem)
             item = Notice(code=item.problem.code, text=f"{item.problem.what}: {item.problem.why}")
-        if isinstance(item, Appended):
+        if not isinstance(item, Event):
+            if isinstance(item, Pending):
+                self._account.wait(item.call)
             if assembly.journal:
-                assembly.journal.message(item.message)
-            return
-        if isinstance(item, Spent):
-            if assembly.journal:
-                assembly.journal.usage(item.usage, item.cost_usd)
-            return
-        if isinstance(item, Viewed):
-            if assembly.journal:
-                assembly.journal.view(item.view)
+                save(assembly.journal, item)
             return
         if isinstance(item, ReasoningDelta) and not assembly.settings.show_reasoning:
             return
@@ -231,6 +226,8 @@ class Run:
             yield from self.stamper.stamp(outcome)
         self.error = error = error or self._verdict() or self._deliver()
         if error is not None:
+            if self._assembly:
+                self._assembly.people.explain(error, self._resume())
             yield from self.stamper.stamp(_error_event(error))
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:
@@ -292,10 +289,17 @@ class Run:
             todos=account.todos,
             pin=assembly.planes.pin.used if assembly else None,
             injected=assembly.prompt.injected if assembly else {},
+            questions=tuple(account.questions.values()),
+            approvals=account.approvals,
             retries=account.retries,
-            resume=assembly.resume if assembly else None,
+            resume=self._resume(),
             problems=tuple(account.problems),
         )
+
+    def _resume(self) -> str | None:
+        if self._assembly is None:
+            return None
+        return self._assembly.resume(pending=len(self._account.pending), questions=self._account.waiting_questions)
 
     async def _close(self) -> None:
         if self._assembly is not None:

@@ -12,6 +12,7 @@ from agentctl.core.events import (
     Event,
     Init,
     Notice,
+    Question,
     Retry,
     Stamped,
     Step,
@@ -19,6 +20,7 @@ from agentctl.core.events import (
     ToolDenied,
     ToolErrored,
     ToolResulted,
+    ToolSuspended,
 )
 from agentctl.core.text import one_line
 from agentctl.core.types import Denial
@@ -42,6 +44,11 @@ def progress_lines(stamped: Stamped) -> Iterator[str]:
             yield f"    failed: {one_line(event.error, 160)}"
         case ToolDenied():
             yield f"    denied: {one_line(event.reason, 160)}"
+        case ToolSuspended():
+            yield f"    waits for {f'approval {event.approval}' if event.approval else 'an answer'}"
+        case Question():
+            answer = "answered" if event.answered else "not answered"
+            yield f"  question {event.id} ({answer}): {one_line(event.question, 160)}"
         case Step():
             cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
             yield f"  step {event.n}: {event.usage.prompt:,} tokens in, {event.usage.output:,} out{cost}"
@@ -83,6 +90,10 @@ def closing_lines(done: Done) -> Iterator[str]:
         calls = "1 call" if len(done.denials) == 1 else f"{len(done.denials)} calls"
         flags = _allow_flags(done.denials)
         yield f"{calls} denied ({names})" + (f"; allow with {flags}" if flags else "; nothing lifts these refusals")
+    for approval in done.approvals:
+        yield f"{approval.name} waits for approval {approval.id}, until {approval.expires}: {whole(approval.input)}"
+    for question in done.questions:
+        yield f"nobody answered {question.id}: {one_line(question.question, MESSAGE_CHARS)}"
     if done.resume and done.ended != "completed":
         yield f"go on with: {done.resume}"
 
@@ -94,6 +105,13 @@ def _allow_flags(denials: Sequence[Denial]) -> str:
     rules = list(dict.fromkeys(denial.allow_with for denial in denials if denial.allow_with))
     more = " …" if len(rules) > 5 else ""
     return " ".join(f"--allow {shlex.quote(rule)}" for rule in rules[:5]) + more
+
+
+def whole(value: object) -> str:
+    """All of the arguments on one line of ASCII: what is approved must neither be cut nor look like something else."""
+    from json import dumps  # orjson leaves signs that turn the direction of a line
+
+    return dumps(value, ensure_ascii=True)
 
 
 def _input(value: object) -> str:

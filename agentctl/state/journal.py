@@ -103,6 +103,10 @@ class Journal:
         """What goes on the wire from here on; the messages before it stay in the journal."""
         self._write("view", view)
 
+    def approval(self, state: str, **facts: object) -> None:
+        """What became of a call that waits: waiting (pending), granted (id, grant), denied (id) or used (id)."""
+        self._write("approval", {"state": state, **facts}, is_synced=True)
+
     def end(self, ended: str, exit_code: int) -> None:
         self._write("end", {"ended": ended, "exit_code": exit_code}, is_synced=True)
 

@@ -62,7 +62,7 @@ async def select(sessions: Sessions, wanted: Wanted, clock: Clock, *, is_ephemer
         return Selected(id=session_id, path=path, saved=_load(path), forked_from=None, lease=None)
     while True:
         try:
-            lease = _lease(path)
+            lease = take_lease(path)
             break
         except LockHeld as held:
             if wanted.on_busy == "fork":
@@ -114,7 +114,8 @@ def _load(path: Path) -> SavedSession | None:
     return load(path) if path.exists() else None
 
 
-def _lease(path: Path) -> Lock:
+def take_lease(path: Path) -> Lock:
+    """The lock of a session, by the path of its journal. Raises LockHeld with its holder, and OSError."""
     make_private_dir(path.parent)
     return lock_file(path.with_suffix(".lock"))
 
@@ -122,7 +123,7 @@ def _lease(path: Path) -> Lock:
 def _try_lease(path: Path) -> Lock | None:
     """A new session has nobody to wait for; where no lease can be made, its journal will say why."""
     try:
-        return _lease(path)
+        return take_lease(path)
     except OSError:
         return None
 

@@ -121,6 +121,20 @@ def test_a_thousand_characters_are_characters(world: World, served: Any) -> None
     assert longer.done["pin"]["text"].startswith(task[:300])
 
 
+def test_the_answer_to_a_question_with_an_id_is_a_clarification_and_a_prompt_is_none(world: World, served: Any) -> None:
+    asks = Turn(calls=[Call("ask", {"question": "Which licence?", "id": "license"})])
+    server = served([asks, Turn(text="Anything else?"), Turn(text="b"), Turn(text="c")])
+    ran = world.run("-p", "Add a licence", *KEY, "--answer", "license=MIT", server=server).ended("completed", 0)
+    assert ran.done["pin"]["text"] == "Add a licence\n[+] MIT"
+    within = server.requests[1].body
+    assert "[+]" not in json.dumps(within), "within a turn the system prompt stays as it is"
+    world.run("-p", "yes, PANDA", *KEY, server=server).ended("completed", 0)
+    world.run("-p", "third", *KEY, server=server).ended("completed", 0)
+    for request in server.requests[2:]:
+        assert "Pinned task: Add a licence\\n[+] MIT\\n</task_recap>" in users_of(request.body)[-1]
+        assert system_of(request.body).endswith("Add a licence\n[+] MIT")
+
+
 # --- --pin-mode model -----------------------------------------------------------------------------------------------
 
 MODEL_PIN = ("--pin-mode", "model")
