@@ -39,6 +39,9 @@ def _flags(where: Callable[[Option], bool]) -> tuple[Option, ...]:
 _FORM = frozenset({"json", "quiet", "debug"})
 _SHOWN = _flags(lambda option: option.name in _FORM)
 _PLACED = _flags(lambda option: option.name in _FORM or option.name in ("directory", "project", "trust"))
+_PRUNE = _flags(lambda option: option in _PLACED or option.name in ("keep_days", "keep_sessions"))
+_EXPORT = _flags(lambda option: option in _PLACED or option.name == "secret_env")
+_IMPORT = _flags(lambda option: option in _PLACED or option.name == "fork")
 _SETTINGS = _flags(lambda option: not option.is_once or option.name == "directory")
 _APPROVALS = _flags(lambda option: option.name in _FORM or option.name in ("directory", "project", "trust", "resume"))
 _ALL = Option(name="is_all", flags=("--all",), kind="switch", group=SESSION, help="Every call that waits.")
@@ -91,10 +94,66 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         words=("sessions", "list"),
+        module="session_verbs",
         function="sessions_list",
         help="saved sessions of this folder",
         flags=_PLACED,
         example="agentctl sessions list --json",
+    ),
+    Verb(
+        words=("sessions", "show"),
+        module="session_verbs",
+        function="sessions_show",
+        help="all that is saved of one",
+        flags=_PLACED,
+        arguments=("session",),
+        example="agentctl sessions show 01998f3e --json",
+    ),
+    Verb(
+        words=("sessions", "verify"),
+        module="session_verbs",
+        function="sessions_verify",
+        help="name what of them cannot be read",
+        flags=_PLACED,
+        arguments=("session",),
+        optional=1,
+        example="agentctl sessions verify",
+    ),
+    Verb(
+        words=("sessions", "fork"),
+        module="session_verbs",
+        function="sessions_fork",
+        help="a copy to go on with",
+        flags=_PLACED,
+        arguments=("session",),
+        example="agentctl sessions fork 01998f3e",
+    ),
+    Verb(
+        words=("sessions", "prune"),
+        module="session_verbs",
+        function="sessions_prune",
+        help="remove old ones now",
+        flags=_PRUNE,
+        example="agentctl sessions prune --keep-days 7",
+    ),
+    Verb(
+        words=("sessions", "export"),
+        module="session_verbs",
+        function="sessions_export",
+        help="one archive with all that belongs to one",
+        flags=_EXPORT,
+        arguments=("session", "file"),
+        optional=1,
+        example="agentctl sessions export 01998f3e session.tar.gz",
+    ),
+    Verb(
+        words=("sessions", "import"),
+        module="session_verbs",
+        function="sessions_import",
+        help="take such an archive into this folder's",
+        flags=_IMPORT,
+        arguments=("file",),
+        example="agentctl sessions import session.tar.gz",
     ),
     Verb(
         words=("approvals", "list"),

@@ -9,24 +9,15 @@ from agentctl.config.agents import AGENTS
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings, resolve
 from agentctl.core.ports import Clock
-from agentctl.state.selection import Selected, select, wanted_of
-from agentctl.state.sessions import Sessions
+from agentctl.runner.saving import select_session
+from agentctl.state.selection import Selected
 
 
 async def choose_session(
     options: Options, settings: Settings, env: Mapping[str, str], cwd: Path, clock: Clock
 ) -> tuple[Selected, Settings]:
     """The session with its lease. Its agent counts where nothing else names one."""
-    wanted = wanted_of(
-        continue_newest=settings.continue_,
-        continue_or_new=settings.continue_or_new,
-        resume=settings.resume,
-        key=settings.session_key,
-        forks=settings.fork,
-        on_busy=settings.on_busy,
-    )
-    sessions = Sessions(settings.homes.sessions(settings.project_key))
-    selected = await select(sessions, wanted, clock, is_ephemeral=settings.ephemeral)
+    selected = await select_session(settings, env, clock)
     if selected.saved and settings.origins["agent"] == "built-in" and selected.saved.agent in AGENTS:
         settings = resolve(options.replace(agent=selected.saved.agent), env=env, cwd=cwd)
     return selected, settings

@@ -199,8 +199,9 @@ def test_without_a_draft_the_text_is_pinned_and_the_run_says_so(world: World, se
 
 
 def test_caps_reached_by_the_answer_do_not_change_the_ending(world: World, served: Any) -> None:
-    server = served([Turn(text="- goal"), Turn(text="a", usage=Counts(input=900, output=50))])
-    ran = world.run("-p", "x", "--json", *MODEL_PIN, "--max-tokens", "500", server=server).ended("completed", 0)
+    server = served([Turn(text="- goal"), Turn(text="a", usage=Counts(input=29_000, output=1_500))])
+    ran = world.run("-p", "x", "--json", *MODEL_PIN, "--max-tokens", "30000", server=server).ended("completed", 0)
+    assert len(server.requests) == 2
     assert [row["addressed"] for row in ran.done["pin"]["criteria"]] == ["unknown"]
 
 
