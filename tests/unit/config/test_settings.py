@@ -117,7 +117,7 @@ def test_reading_agents_are_offered_only_what_reads(world: World) -> None:
     reading = {"read_file", "glob", "grep", "list_dir", "read_many_files"}
     state = {name for name, tool in TOOL_NAMES.items() if tool.effect == "state"}
     for agent in ("plan", "review"):
-        assert set(world.resolve(Options(agent=agent)).tools) == reading | state
+        assert set(world.resolve(Options(agent=agent)).tools) == reading | state - {"ask"}
 
 
 TOOLS: list[tuple[tuple[str, ...], set[str]]] = [

@@ -11,8 +11,8 @@ from agentctl.config.settings import resolve
 from agentctl.config.trust import WorkspaceReader
 from agentctl.core.events import CriterionMet
 from agentctl.core.redact import Redactor
-from agentctl.core.types import JsonObject, Message, Text
-from agentctl.runner.pinning import MAX_LINES, draft_lines, verdicts
+from agentctl.core.types import Message, Text
+from agentctl.runner.pin_model import MAX_LINES, draft_lines, verdicts
 from agentctl.runner.plane import Needs, Turn
 from agentctl.runner.planes import Planes
 
@@ -75,15 +75,12 @@ def planes_in(root: Path, env: dict[str, str]) -> Planes:
     )
 
 
-def test_the_answer_to_a_question_is_saved_at_once_and_shown_from_the_next_turn_on(tmp_path: Path) -> None:
+def test_the_answer_to_a_question_is_kept_and_shown_from_the_next_turn_on(tmp_path: Path) -> None:
     planes = planes_in(tmp_path, {"AGENTCTL_HOME": str(tmp_path / "home")})
-    saved: list[JsonObject] = []
-    planes.pin.save = saved.append
     planes.begin(Turn(number=1, prompt=Message(role="user", parts=(Text(text="Pick a licence"), Text(text="file")))))
-    planes.clarify("license", "MIT, and the token is ghp_S3cretS3cret")
-    (row,) = saved
-    assert row["pin"]["task"] == "Pick a licence"
-    (note,) = row["pin"]["clarifications"]
+    row = planes.pin.clarify("MIT, and the token is ghp_S3cretS3cret")["pin"]
+    assert row["task"] == "Pick a licence"
+    (note,) = row["clarifications"]
     assert note.startswith("MIT, and the token is ")
     assert "S3cret" not in note
     planes.begin(Turn(number=2, prompt=Message(role="user", parts=(Text(text="A later prompt"),))))
