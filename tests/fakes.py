@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from agentctl.core.codec import dumps
 from agentctl.core.errors import InvalidArguments
-from agentctl.core.ports import Completed, Metered, StreamItem, TextPiece
+from agentctl.core.ports import Completed, Metered, Standing, StreamItem, TextPiece
 from agentctl.core.types import (
     Decision,
     Effect,
     JsonObject,
     Message,
     Part,
+    PendingCall,
     Request,
     Text,
     ToolCall,
@@ -180,3 +181,13 @@ class MemoryOutput:
 
     def discard(self) -> None:
         self._data = b""
+
+
+class NoApprovals:
+    """Nothing waits: what the policy asks for is denied, and unanswered calls were interrupted."""
+
+    def standing(self, call: ToolCall, args: JsonObject | None = None) -> Standing:
+        return Standing(state="unknown")
+
+    def request(self, call: ToolCall, args: JsonObject, decision: Decision) -> PendingCall | str:
+        return ""

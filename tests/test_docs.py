@@ -42,7 +42,7 @@ OTHER_FLAGS = {
     "--check": "the generators in scripts/",
     "--stat": "git",
     "--force": "git",
-    "--all": "an example of a wrong answer",
+    "--all": "agentctl approvals, and an example of a wrong answer",
     "--unbuffered": "jq",
 }
 """Flags in the docs that are not options of a run, and whose they are."""

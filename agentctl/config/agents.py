@@ -34,8 +34,8 @@ AGENTS: dict[str, Agent] = {
             is_read_only=False,
             appendix=(
                 "Do the whole task and stop when it is done. Look before you change, keep each change as small as the "
-                "task allows, and verify it with the means the repository has. Nobody can answer a question: where "
-                "the task leaves a choice open, take the most cautious reading and say which one you took."
+                "task allows, and verify it with the means the repository has. Where the task leaves a choice open "
+                "and nobody answers, take the most cautious reading and say which one you took."
             ),
         ),
         Agent(

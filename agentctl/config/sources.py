@@ -28,13 +28,13 @@ class Given(Record):
 Layer = dict[str, Given]
 """By the name of the option."""
 
-OTHER_VARIABLES = ("AGENTCTL_HOME", "AGENTCTL_API_KEY")
-"""Variables that are not options: where everything lies, and the key for any vendor."""
+OTHER_VARIABLES = ("AGENTCTL_HOME", "AGENTCTL_API_KEY", "AGENTCTL_APPROVAL_KEY")
+"""Variables that are not options: where everything lies, the key for any vendor, and the one that signs approvals."""
 
 REFUSALS = ("deny",)
 """Keys of a project file that count even when it is not trusted: they only take away."""
 
-_NEVER_PROJECT_WORDS = ("network", "sandbox", "api_key")
+_NEVER_PROJECT_WORDS = ("api_key",)
 """Left out of a project file by name, besides the options that say so; so is every other key variable."""
 
 _MAX_BYTES = 1_000_000

@@ -117,20 +117,18 @@ def message_to_dict(message: Message) -> JsonObject:
 def message_from_dict(row: JsonObject) -> Message:
     """Back from the journal. Raises KeyError, TypeError or ValueError when the row is not a message."""
     opaque = row.get("opaque")
-    return Message(
-        role=row["role"], parts=tuple(_part(part) for part in row["parts"]), opaque=Opaque(**opaque) if opaque else None
-    )
+    parts = tuple(map(_part, row["parts"]))
+    return Message.from_fields({"role": row["role"], "parts": parts, "opaque": Opaque(**opaque) if opaque else None})
 
 
 def _part(row: JsonObject) -> Part:
-    values = {name: value for name, value in row.items() if name != "part"}
+    values = dict(row)
+    kind = _PARTS[values.pop("part")]
     if values.get("opaque"):
         values["opaque"] = Opaque(**values["opaque"])
-    if values.get("images"):
+    if "images" in values:
         values["images"] = tuple(Image(**image) for image in values["images"])
-    elif "images" in values:
-        values["images"] = ()
-    return _PARTS[row["part"]](**values)  # type: ignore[return-value]  # _PARTS holds exactly the members of Part
+    return kind.from_fields(values)  # type: ignore[return-value]  # _PARTS holds exactly the members of Part
 
 
 def price_from_dict(row: JsonObject) -> Price:

@@ -22,6 +22,8 @@ ENDINGS: dict[str, Ending] = {
         Ending(name="unmet", exit_code=3, when="a verb that checks, such as doctor, found what does not hold"),
         Ending(name="denied", exit_code=4, when="--fail-on denied at the end of the turn, or the denial limit at once"),
         Ending(name="limit", exit_code=5, when="steps, tool calls, tokens, cost or a loop; done.limit says which"),
+        Ending(name="suspended", exit_code=6, when="calls wait for approval (--on-ask suspend); see done.approvals"),
+        Ending(name="question", exit_code=7, when="the model needs an answer (--on-question fail); see done.questions"),
         Ending(
             name="provider",
             exit_code=8,

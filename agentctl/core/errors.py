@@ -7,6 +7,8 @@
     ├── LimitReached                   limit        .limit: steps, tool_calls, tokens, cost, loop
     ├── Busy                           busy         another run holds the session
     ├── DeniedTooOften                 denied
+    ├── Suspended                      suspended    calls wait for approval
+    ├── QuestionOpen                   question     --on-question fail
     ├── Cancelled                      cancelled    .exit_code: 129, 130, 141, 143
     ├── TimedOut                       timeout
     ├── JournalError                   error
@@ -69,6 +71,20 @@ class Busy(AgentctlError):
 class DeniedTooOften(AgentctlError):
     ending = "denied"
     kind = "denied"
+
+
+class Suspended(AgentctlError):
+    """Calls wait for a person's word. What the run could do without them is done."""
+
+    ending = "suspended"
+    kind = "suspended"
+
+
+class QuestionOpen(AgentctlError):
+    """The model needs an answer that this run does not have."""
+
+    ending = "question"
+    kind = "question"
 
 
 class Cancelled(AgentctlError):
@@ -156,6 +172,16 @@ def exit_code_of(error: AgentctlError) -> int:
 
 class ToolFailure(Exception):
     """Raised by a tool for what the model can mend. The text becomes an error result; it says what would work."""
+
+
+class NoAnswerYet(Exception):
+    """Raised by a tool whose call only a person can answer: it stays open, and the run ends after its other calls."""
+
+    def __init__(self, error: AgentctlError, *, otherwise: str) -> None:
+        """`error` ends the run; `otherwise` is the result where the run goes on all the same."""
+        super().__init__(error.message)
+        self.error = error
+        self.otherwise = otherwise
 
 
 class InvalidArguments(ToolFailure):

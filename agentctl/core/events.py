@@ -13,6 +13,9 @@ from typing import Any, ClassVar, TypeAlias
 
 from agentctl.core.record import Record
 from agentctl.core.types import (
+    Approval,
+    AskedOption,
+    AskedQuestion,
     Denial,
     FileChange,
     Injected,
@@ -181,6 +184,28 @@ class ToolDenied(Event):
     allow_with: str | None
 
 
+class ToolSuspended(Event):
+    """The call waits for a person, and its outcome comes in a later run."""
+
+    type: ClassVar[str] = "tool-suspended"
+    id: str
+    name: str
+    approval: str | None
+    """Id of the approval; null for a question, which waits for its answer."""
+
+
+class Question(Event):
+    """The model asked for something that only a person can say."""
+
+    type: ClassVar[str] = "question"
+    id: str
+    question: str
+    options: tuple[AskedOption, ...]
+    multiple: bool
+    answered: bool
+    """Whether this run has the answer."""
+
+
 class Todos(Event):
     type: ClassVar[str] = "todos"
     items: tuple[Todo, ...]
@@ -283,8 +308,10 @@ class Done(Event):
     todos: tuple[Todo, ...] = ()
     pin: PinUsed | None = None
     injected: Mapping[str, Injected] = MappingProxyType({})
-    questions: tuple[JsonObject, ...] = ()
-    approvals: tuple[JsonObject, ...] = ()
+    questions: tuple[AskedQuestion, ...] = ()
+    """Those that nobody answered in this run."""
+    approvals: tuple[Approval, ...] = ()
+    """Calls that wait."""
     retries: int = 0
     resume: str | None = None
     """The command line that goes on with this session; null when nothing was saved."""
@@ -315,7 +342,9 @@ EVENTS: tuple[type[Event], ...] = (
     ToolResulted,
     ToolErrored,
     ToolDenied,
+    ToolSuspended,
     Todos,
+    Question,
     Compacted,
     Retry,
     TurnEnd,

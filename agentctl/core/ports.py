@@ -8,14 +8,17 @@ from typing import Literal, Protocol, TypeAlias
 from agentctl.core.events import Event, Notice, Retry
 from agentctl.core.record import Record
 from agentctl.core.types import (
+    Amount,
     CommandEnd,
     CommandLine,
     Decision,
     JsonObject,
     Message,
     ModelInfo,
+    PendingCall,
     Problem,
     Request,
+    ToolCall,
     ToolResult,
     ToolSpec,
     Usage,
@@ -155,6 +158,35 @@ class Outputs(Protocol):
     def open(self) -> OutputFile: ...
 
 
+# --- people ---------------------------------------------------------------------------------------------------------
+
+
+class Standing(Record):
+    """How an unanswered call of an earlier run stands.
+
+    `unknown`: it was interrupted, nobody knows what it did. `waiting` for a person's word; `granted`, once; `denied`;
+    `lapsed`: it waited, and no word can count any more. `open`: it has no effects, so it is simply made again.
+    """
+
+    state: Literal["unknown", "waiting", "granted", "denied", "lapsed", "open"]
+    pending: PendingCall | None = None
+    """What it waited for."""
+    is_saved: bool = True
+    """Whether the journal of this session has it; not so in a copy of the session that it belongs to."""
+    reason: str = ""
+    """For the model, where the call will not run."""
+
+
+class Approvals(Protocol):
+    def standing(self, call: ToolCall, args: JsonObject | None = None) -> Standing:
+        """A call of the history that no answer follows. With its arguments the grant is held against them, too."""
+        ...
+
+    def request(self, call: ToolCall, args: JsonObject, decision: Decision) -> PendingCall | str:
+        """What a call that the policy asks for waits for; or the reason why it does not wait, and is denied."""
+        ...
+
+
 # --- the run ------------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +198,25 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+
+class Ledger(Protocol):
+    """Money and tokens that many runs share."""
+
+    max_cost: float | None
+    """USD for all runs together. None: no cap."""
+    max_tokens: int | None
+
+    def admit(self, least: Amount, most: Amount) -> bool:
+        """Reserves `most` for a request that uses at least `least`. False: ask again later, others may give some back.
+
+        Raises LimitReached when what all runs have spent leaves no room for `least`. Never waits for long.
+        """
+        ...
+
+    def settle(self, most: Amount, spent: Amount) -> None:
+        """Gives `most` back and counts what was spent. Never raises; what cannot be settled stays reserved."""
+        ...
 
 
 Where: TypeAlias = Literal["stable", "turn", "tail", "head", "step"]
@@ -210,6 +261,20 @@ class Viewed(Record):
     """A view of the engine, as a row."""
 
 
+class Pending(Record):
+    """A call waits for approval. The journal has it on disk before any call of its step runs."""
+
+    call: PendingCall
+    is_new: bool
+    """False when an earlier run has written it down already."""
+
+
+class GrantUsed(Record):
+    """A granted call is about to run. The journal has it on disk before it does, so it never runs twice."""
+
+    approval: str
+
+
 class Saved(Record):
     """State that goes into the journal, so that a resumed session has it again."""
 
@@ -222,5 +287,5 @@ class Degraded(Record):
     problem: Problem
 
 
-Item: TypeAlias = Event | Appended | Spent | Viewed | Saved | Degraded
+Item: TypeAlias = Event | Appended | Spent | Viewed | Pending | GrantUsed | Saved | Degraded
 """What a turn yields: public events, and between them what only the journal and the runner see."""

@@ -175,10 +175,12 @@ class Launched(Record):
 class Watcher:
     """The process below this run that starts its commands. Started at the first use, and again when it was killed.
 
-    Ends by itself, and all commands with it, when this process is gone.
+    Ends by itself, and all commands with it, when this process is gone. `plan` (core/confine.py) confines every
+    command; one that cannot be confined by it does not run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plan: bytes = b"") -> None:
+        self._plan = plan
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self.losses = 0
@@ -200,6 +202,7 @@ class Watcher:
             argv = [sys.executable, "-I", "-S", "-c", code]
             with theirs:
                 self._process = start(argv, cwd="/", env={"LC_ALL": "C.UTF-8"}, stdin=theirs.fileno())
+            ours.sendall(len(self._plan).to_bytes(4, "little") + self._plan)
             self._socket = ours
         return self._socket
 

@@ -123,6 +123,16 @@ class Usage(Record):
         return self.prompt + self.output
 
 
+class Amount(Record):
+    """What requests use of a shared budget."""
+
+    cost_usd: float = 0.0
+    tokens: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(cost_usd=self.cost_usd + other.cost_usd, tokens=self.tokens + other.tokens)
+
+
 class PriceTier(Record):
     """What every token of a response costs whose prompt is longer than `above` tokens."""
 
@@ -277,7 +287,69 @@ class Decision(Record):
     reason: str
     allow_with: str | None = None
     """The `--allow` value that would let it run; None where nothing lifts the refusal."""
+    asks: bool = False
+    """It does not run, and nothing stands against it but that a person should look at it first."""
     losing: tuple[Losing, ...] = ()
+
+
+class PendingCall(Record):
+    """A call that waits for a person's word, in this run or a later one."""
+
+    id: str
+    """Of the approval."""
+    call_id: str
+    name: str
+    input: JsonObject
+    """The arguments as the tool would get them, and as the person is shown them."""
+    rule: str
+    source: str
+    """Where the rule that asks stands: file and line, a flag, or `built-in`."""
+    policy: str
+    """Digest of the policy that asked."""
+    expires: str
+    """RFC 3339, UTC. From then on nobody's word counts any more."""
+
+
+class Grant(Record):
+    """A person's yes: to this one call, with these arguments, under these rules, once, until it expires."""
+
+    approval: str
+    project: str
+    """Key of the project's state."""
+    session: str
+    call_id: str
+    name: str
+    arguments: str
+    """SHA-256 in hex of the canonical arguments."""
+    policy: str
+    expires: str
+    signature: str = ""
+    """HMAC-SHA-256 in hex over all of the above; empty when it was given without a key."""
+
+
+class Approval(Record):
+    """What `done.approvals` says about a call that waits."""
+
+    id: str
+    call_id: str
+    name: str
+    input: JsonObject
+    rule: str
+    expires: str
+
+
+class AskedOption(Record):
+    label: str
+    detail: str = ""
+
+
+class AskedQuestion(Record):
+    """What `done.questions` says about a question that nobody answered."""
+
+    id: str
+    question: str
+    options: tuple[AskedOption, ...] = ()
+    multiple: bool = False
 
 
 class Denial(Record):
@@ -326,3 +398,5 @@ class CommandEnd(Record):
     is_timed_out: bool = False
     is_interrupted: bool = False
     """SIGUSR1 stopped it; its effects are unknown."""
+    notes: tuple[str, ...] = ()
+    """What the sandbox has to say about it, a line each: what it undid, and which flag would lift a refusal."""

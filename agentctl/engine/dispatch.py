@@ -1,7 +1,8 @@
 """Calls of one step: prepared in order, run in the order asked, finished in order.
 
 Neighbouring reads run together; anything else waits for what was asked before it. Every announced call gets exactly
-one outcome here, or, when the run ends in between, in runner/headless.py.
+one outcome here, or, when the run ends in between, in runner/headless.py. A call that waits for a person gets no
+answer: when all that may run has run, the run ends, and a later one goes on from there.
 """
 
 from __future__ import annotations
@@ -9,127 +10,68 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from itertools import groupby
-from typing import Any
 
-from agentctl.core.codec import loads
-from agentctl.core.errors import AgentctlError, DeniedTooOften, InvalidArguments, ToolFailure
-from agentctl.core.events import Event, ToolCalled, ToolDenied, ToolErrored, ToolResulted
-from agentctl.core.ports import Appended, Item, Tool
-from agentctl.core.record import Record
+from agentctl.core.errors import AgentctlError, NoAnswerYet, Suspended, ToolFailure
+from agentctl.core.events import Event, ToolErrored, ToolResulted, ToolSuspended
+from agentctl.core.ports import Appended, GrantUsed, Item, Pending
 from agentctl.core.streams import closing
-from agentctl.core.text import cut_end, cut_middle, did_you_mean, one_line
-from agentctl.core.types import Decision, JsonObject, Message, ToolAnswer, ToolCall, ToolResult
+from agentctl.core.text import cut_end, cut_middle, one_line
+from agentctl.core.types import Message, ToolAnswer, ToolCall, ToolResult
 from agentctl.engine.parts import Parts
+from agentctl.engine.prepare import Entry, Prepared, Refused, Waiting, prepare
 from agentctl.engine.repair import answer
 
 RESULT_CHARS = 30_000
-MASKED = "The arguments hold a mask in place of a secret; writing it back would destroy the secret. Leave it alone."
+_Outcome = ToolResult | NoAnswerYet
 
 
-class Prepared(Record):
-    """A call that may run."""
+async def run_calls(
+    parts: Parts, calls: Sequence[ToolCall], *, is_resumed: bool = False, may_wait: bool = True
+) -> AsyncIterator[Item]:
+    """Yields the events of the calls and an Appended answer for each that does not wait. Raises what ends the run.
 
-    call: ToolCall
-    tool: Tool
-    args: JsonObject
-    number: int
-    """Its place in the step; makes every barrier a group of its own."""
-
-
-class Refused(Record):
-    """A call that will not run, with what its outcome event and the model are told."""
-
-    call: ToolCall
-    event: Event
-    text: str
-    error: DeniedTooOften | None = None
-
-
-async def run_calls(parts: Parts, calls: Sequence[ToolCall]) -> AsyncIterator[Item]:
-    """Yields the events of the calls and an Appended answer for each. Raises what ends the run."""
+    `is_resumed`: an earlier run announced them already. `may_wait=False`: a question that nobody answered is passed
+    over, because a new prompt came instead.
+    """
     allowed = calls[: max(0, parts.budget.calls_left())]
-    prepared: list[Prepared | Refused] = []
+    prepared: list[Entry] = []
     for number, call in enumerate(allowed):
-        announced, entry = _prepare(parts, call, number)
+        announced, entry = prepare(parts, call, number, is_resumed=is_resumed)
         yield announced
+        if isinstance(entry, Waiting):
+            yield Pending(call=entry.pending, is_new=entry.is_new)
         prepared.append(entry)
+    ends: list[AgentctlError] = []
     for _, entries in groupby(prepared, key=_group):
-        group = list(entries)
-        async with closing(_run_group(parts, group)) as items:
+        async with closing(_run_group(parts, list(entries), ends, may_wait=may_wait)) as items:
             async for item in items:
                 yield item
     if len(allowed) < len(calls):
         raise parts.budget.out_of_calls()
+    waiting = sum(isinstance(entry, Waiting) for entry in prepared)
+    if waiting:
+        raise Suspended(f"{waiting} {'call waits' if waiting == 1 else 'calls wait'} for approval")
+    if ends:
+        raise ends[0]
 
 
-def _group(entry: Prepared | Refused) -> object:
-    """Reads and refusals next to each other share a group; everything else is a barrier."""
-    if isinstance(entry, Refused) or entry.tool.spec.effect == "read":
+def _group(entry: Entry) -> object:
+    """Reads, refusals and waiting calls next to each other share a group; everything else is a barrier."""
+    if not isinstance(entry, Prepared) or entry.tool.spec.effect == "read":
         return "together"
     return entry.number
-
-
-# --- prepare ------------------------------------------------------------------------------------------------------
-
-
-def _prepare(parts: Parts, call: ToolCall, number: int) -> tuple[ToolCalled, Prepared | Refused]:
-    parts.budget.tool_calls += 1
-    given = _arguments(call)
-    tool = parts.tools.get(call.name)
-    try:
-        if tool is None:
-            hint = did_you_mean(call.name, parts.tools, limit=30)
-            raise InvalidArguments(f"There is no tool named {call.name!r}. {hint}".strip())
-        if not isinstance(given, dict):
-            sent = one_line(call.arguments, 120)
-            raise InvalidArguments(f"The arguments are not a JSON object: {sent!r}. Send the whole call again.")
-        args = tool.parse(given)
-    except InvalidArguments as error:
-        event = ToolErrored(id=call.id, name=call.name, error=str(error))
-        announced = ToolCalled(id=call.id, name=call.name, input=given, decision=None)
-        return announced, Refused(call=call, event=event, text=str(error))
-    decision = parts.policy.decide(tool.spec, args)
-    announced = ToolCalled(id=call.id, name=call.name, input=args, decision=_shown(decision))
-    if not decision.runs:
-        return announced, _denied(parts, call, decision)
-    if tool.spec.effect in ("write", "exec") and parts.redaction.contains_mask(call.arguments):
-        return announced, Refused(call=call, event=ToolErrored(id=call.id, name=call.name, error=MASKED), text=MASKED)
-    return announced, Prepared(call=call, tool=tool, args=args, number=number)
-
-
-def _arguments(call: ToolCall) -> Any:
-    """The arguments as JSON, or as the text that was sent when it is not a JSON object."""
-    try:
-        value = loads(call.arguments or "{}")
-    except ValueError:
-        return call.arguments
-    return value if isinstance(value, dict) else call.arguments
-
-
-def _shown(decision: Decision) -> JsonObject:
-    return {"verdict": decision.verdict, "rule": decision.rule, "source": decision.source}
-
-
-def _denied(parts: Parts, call: ToolCall, decision: Decision) -> Refused:
-    event = ToolDenied(
-        id=call.id,
-        name=call.name,
-        reason=decision.reason,
-        rule=decision.rule,
-        source=decision.source,
-        allow_with=decision.allow_with,
-    )
-    try:
-        parts.budget.count_denial()
-    except DeniedTooOften as error:
-        return Refused(call=call, event=event, text=decision.reason, error=error)
-    return Refused(call=call, event=event, text=f"Not allowed, the call did not run. {decision.reason}")
 
 
 # --- run and finish -------------------------------------------------------------------------------------------------
 
 
-async def _run_group(parts: Parts, group: Sequence[Prepared | Refused]) -> AsyncIterator[Item]:
+async def _run_group(
+    parts: Parts, group: Sequence[Entry], ends: list[AgentctlError], *, may_wait: bool
+) -> AsyncIterator[Item]:
+    """Runs what may run. What ends the run later, because a question is open, is added to `ends`."""
+    for entry in group:
+        if isinstance(entry, Prepared) and entry.grant:
+            yield GrantUsed(approval=entry.grant)
     tasks = {entry.call.id: asyncio.create_task(_run(parts, entry)) for entry in group if isinstance(entry, Prepared)}
     try:
         async with closing(_live_until(parts, list(tasks.values()))) as events:
@@ -138,17 +80,31 @@ async def _run_group(parts: Parts, group: Sequence[Prepared | Refused]) -> Async
     finally:
         await _stop(list(tasks.values()))
     for entry in group:
-        if isinstance(entry, Prepared):
-            event, message = _finish(parts, entry, *tasks[entry.call.id].result())
+        if isinstance(entry, Waiting):
+            yield ToolSuspended(id=entry.call.id, name=entry.call.name, approval=entry.pending.id)
+        elif isinstance(entry, Refused):
+            yield Appended(message=answer(entry.call, parts.redaction.text(entry.text), is_error=True))
+            yield entry.event
+            if entry.error is not None:
+                raise entry.error
         else:
-            event, message = entry.event, answer(entry.call, parts.redaction.text(entry.text), is_error=True)
-        yield Appended(message=message)
-        yield event
-        if isinstance(entry, Refused) and entry.error is not None:
-            raise entry.error
+            outcome, duration_ms = tasks[entry.call.id].result()
+            if isinstance(outcome, NoAnswerYet) and may_wait:
+                ends.append(outcome.error)
+                yield ToolSuspended(id=entry.call.id, name=entry.call.name, approval=None)
+                continue
+            event, message = _finish(parts, entry, _settled(entry, outcome), duration_ms)
+            yield Appended(message=message)
+            yield event
 
 
-async def _live_until(parts: Parts, tasks: list[asyncio.Task[tuple[ToolResult, int]]]) -> AsyncIterator[Item]:
+def _settled(entry: Prepared, outcome: _Outcome) -> ToolResult:
+    if isinstance(outcome, NoAnswerYet):
+        return ToolResult(call_id=entry.call.id, content=outcome.otherwise)
+    return outcome
+
+
+async def _live_until(parts: Parts, tasks: list[asyncio.Task[tuple[_Outcome, int]]]) -> AsyncIterator[Item]:
     """Live events of the tools until every task is done."""
     wake = asyncio.Event()
     parts.live.on_event(wake.set)
@@ -166,7 +122,7 @@ async def _live_until(parts: Parts, tasks: list[asyncio.Task[tuple[ToolResult, i
         parts.live.on_event(None)
 
 
-async def _stop(tasks: list[asyncio.Task[tuple[ToolResult, int]]]) -> None:
+async def _stop(tasks: list[asyncio.Task[tuple[_Outcome, int]]]) -> None:
     """When the run ends in between: cancels what still runs and waits until it has cleaned up."""
     running = [task for task in tasks if task.cancel()]
     if running:
@@ -176,8 +132,9 @@ async def _stop(tasks: list[asyncio.Task[tuple[ToolResult, int]]]) -> None:
             task.exception()
 
 
-async def _run(parts: Parts, entry: Prepared) -> tuple[ToolResult, int]:
-    """The result and how many milliseconds it took. A failure of the tool is a result, too."""
+async def _run(parts: Parts, entry: Prepared) -> tuple[_Outcome, int]:
+    """The outcome and how many milliseconds it took. A failure of the tool is a result, too."""
+    result: _Outcome
     started = parts.clock.monotonic()
     call = entry.call
     try:
@@ -185,6 +142,8 @@ async def _run(parts: Parts, entry: Prepared) -> tuple[ToolResult, int]:
         result = await entry.tool.run(call.id, entry.args)
     except AgentctlError:
         raise
+    except NoAnswerYet as waiting:
+        result = waiting
     except ToolFailure as failure:
         result = ToolResult(call_id=call.id, content=str(failure), is_error=True)
     except OSError as error:

@@ -17,7 +17,7 @@ from agentctl.engine.compaction import make_room
 from agentctl.engine.dispatch import run_calls
 from agentctl.engine.parts import Parts
 from agentctl.engine.receive import Answer
-from agentctl.engine.repair import INTERRUPTED, answer, open_calls
+from agentctl.engine.settle import settle
 
 
 async def ask(parts: Parts, reply: Answer, history: Sequence[Message]) -> AsyncGenerator[Item, None]:
@@ -38,14 +38,15 @@ async def ask(parts: Parts, reply: Answer, history: Sequence[Message]) -> AsyncG
 
 
 async def run_turn(parts: Parts, history: list[Message]) -> AsyncGenerator[Item, None]:
-    """Goes on from `history`, whose last message is the user's, and appends to it what happens.
+    """Goes on from `history`, with the user's new message or with what the session waits for, and appends what happens.
 
     Yields public events, and Appended before anything acts on a message. Ends when the model answers without calls;
     every other end is an exception of core/errors.py. Goes on only when its consumer asks for the next item.
     """
     parts.context.begin_turn()
-    for call in open_calls(history[:-1]):
-        yield _append(history, answer(call, INTERRUPTED, is_error=True), at=_place_of_answer(history, call.id))
+    async with closing(settle(parts, history)) as items:
+        async for item in items:
+            yield item
     while True:
         async with closing(make_room(parts, history)) as items:
             async for item in items:
@@ -68,14 +69,6 @@ async def run_turn(parts: Parts, history: list[Message]) -> AsyncGenerator[Item,
                 yield item
 
 
-def _append(history: list[Message], message: Message, at: int | None = None) -> Appended:
-    history.insert(len(history) if at is None else at, message)
+def _append(history: list[Message], message: Message) -> Appended:
+    history.append(message)
     return Appended(message=message)
-
-
-def _place_of_answer(history: list[Message], call_id: str) -> int:
-    """Directly behind the answers that already follow the message with this call."""
-    place = next(n for n, message in enumerate(history) if any(call.id == call_id for call in message.calls)) + 1
-    while place < len(history) and history[place].role == "tool":
-        place += 1
-    return place

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from agentctl.core.events import Event
-from agentctl.core.ports import Clock, Degraded, Outputs, Policy, Provider, Tool
+from agentctl.core.ports import Approvals, Clock, Degraded, Outputs, Policy, Provider, Saved, Tool
 from agentctl.core.record import Record
 from agentctl.core.types import ModelInfo
 from agentctl.engine.budget import Budget
@@ -24,15 +24,15 @@ class LiveEvents:
     """Events that running tools send; dispatch takes them out while it waits. One loop, no threads."""
 
     def __init__(self) -> None:
-        self._events: list[Event | Degraded] = []
+        self._events: list[Event | Degraded | Saved] = []
         self._wake: Callable[[], None] | None = None
 
-    def emit(self, event: Event | Degraded) -> None:
+    def emit(self, event: Event | Degraded | Saved) -> None:
         self._events.append(event)
         if self._wake is not None:
             self._wake()
 
-    def take(self) -> list[Event | Degraded]:
+    def take(self) -> list[Event | Degraded | Saved]:
         taken, self._events = self._events, []
         return taken
 
@@ -47,6 +47,7 @@ class Parts(Record):
     tools: Mapping[str, Tool]
     """The tools that are offered, by name, in wire order."""
     policy: Policy
+    approvals: Approvals
     budget: Budget
     repeat: RepeatGuard
     outputs: Outputs

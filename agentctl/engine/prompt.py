@@ -20,6 +20,11 @@ ENVIRONMENT = (
     "A policy decides each call. A denied call did not run: do not repeat or "
     "disguise it, work without it, and say so in your answer."
 )
+ASKING = (
+    "You are agentctl, an automation agent in a pipeline. Nobody watches. Use `ask` only for what decides the task and "
+    "cannot be found out; everything else you decide yourself, and you state your assumptions plainly."
+)
+"""Stands for IDENTITY where questions can be answered."""
 RULES: tuple[tuple[str, frozenset[str]], ...] = (
     ("Look before you act: read what the task concerns, and follow the conventions you find.", frozenset()),
     ("Do what was asked, whole, and nothing beside it.", frozenset()),
@@ -105,7 +110,7 @@ class Prompt:
             for number, (text, needs) in enumerate(RULES)
             if (not needs or needs & names) and (number != READ_ONLY_RULE or not can_change)
         ]
-        lines = [IDENTITY, ENVIRONMENT, *(f"- {rule}" for rule in rules)]
+        lines = [ASKING if "ask" in names else IDENTITY, ENVIRONMENT, *(f"- {rule}" for rule in rules)]
         if "todo_write" in names:
             lines.append(f"- {PLAN}")
         owners = [f"{what} → `{tool}`" for tool, what in PLANES if tool in names]

@@ -117,6 +117,7 @@ def settle(findings: Iterable[Finding]) -> Decision:
         source=winner.source,
         reason=reason,
         allow_with=reach,
+        asks=bool(blocking) and all(item.rank <= RANKS["ask"] for item in blocking),
         losing=tuple(
             dict.fromkeys(Losing(verdict=item.verdict, rule=item.rule, source=item.source) for item in losing)
         ),

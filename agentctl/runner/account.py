@@ -6,6 +6,7 @@ from agentctl.core.events import (
     CommandUsed,
     Event,
     MessageText,
+    Question,
     Retry,
     Step,
     Todos,
@@ -13,8 +14,9 @@ from agentctl.core.events import (
     ToolDenied,
     ToolErrored,
     ToolResulted,
+    ToolSuspended,
 )
-from agentctl.core.types import Denial, Problem, Todo
+from agentctl.core.types import Approval, AskedQuestion, Denial, PendingCall, Problem, Todo
 
 INTERRUPTED = "interrupted, effects unknown"
 
@@ -32,6 +34,11 @@ class Account:
         self.commands: list[CommandUsed] = []
         self.todos: tuple[Todo, ...] = ()
         self.problems: list[Problem] = []
+        self.pending: dict[str, PendingCall] = {}
+        """Calls that wait for approval, by their ids."""
+        self.questions: dict[str, AskedQuestion] = {}
+        """Those that nobody has answered, by their ids."""
+        self._has_open_question = False
         self._open: dict[str, ToolCalled] = {}
 
     def note(self, event: Event) -> None:
@@ -45,6 +52,10 @@ class Account:
                 self._open[event.id] = event
             case ToolResulted() | ToolErrored() | ToolDenied():
                 self._close(event)
+            case ToolSuspended():
+                self._suspend(event)
+            case Question():
+                self._ask(event)
             case Todos():
                 self.todos = event.items
             case Retry():
@@ -56,9 +67,41 @@ class Account:
         """A new prompt: the text of the last one is no answer to it."""
         self.text = ""
 
-    def open_calls(self) -> list[ToolErrored]:
+    def wait(self, call: PendingCall) -> None:
+        """A call waits for approval."""
+        self.pending[call.call_id] = call
+
+    @property
+    def approvals(self) -> tuple[Approval, ...]:
+        """What waits, for `done`."""
+        rows = ({name: getattr(call, name) for name in Approval.fields} for call in self.pending.values())
+        return tuple(Approval(**row) for row in rows)
+
+    @property
+    def waiting_questions(self) -> list[str]:
+        """Ids of the questions that a later run can still answer."""
+        return list(self.questions) if self._has_open_question else []
+
+    def open_calls(self) -> list[Event]:
         """The outcome of every announced call that has none, because the run ended."""
-        return [ToolErrored(id=call.id, name=call.name, error=INTERRUPTED) for call in self._open.values()]
+        return [
+            ToolSuspended(id=call.id, name=call.name, approval=self.pending[call.id].id)
+            if call.id in self.pending
+            else ToolErrored(id=call.id, name=call.name, error=INTERRUPTED)
+            for call in self._open.values()
+        ]
+
+    def _suspend(self, event: ToolSuspended) -> None:
+        self._open.pop(event.id, None)
+        self._has_open_question = self._has_open_question or event.approval is None
+
+    def _ask(self, event: Question) -> None:
+        if event.answered:
+            self.questions.pop(event.id, None)
+            return
+        self.questions[event.id] = AskedQuestion(
+            id=event.id, question=event.question, options=event.options, multiple=event.multiple
+        )
 
     def _close(self, event: ToolResulted | ToolErrored | ToolDenied) -> None:
         call = self._open.pop(event.id, None)

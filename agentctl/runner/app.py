@@ -11,13 +11,13 @@ from agentctl.config.agents import AGENTS
 from agentctl.config.settings import Settings
 from agentctl.config.trust import WorkspaceReader
 from agentctl.config.workspace import Workspace
-from agentctl.core.errors import JournalError, UsageError
+from agentctl.core.errors import UsageError
 from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, SandboxUsed
 from agentctl.core.ports import Clock, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
-from agentctl.engine.budget import Budget, Limits
+from agentctl.engine.budget import Budget, Limits, NearLimits
 from agentctl.engine.context import Context
 from agentctl.engine.parts import LiveEvents, Parts
 from agentctl.engine.prompt import Prompt
@@ -26,15 +26,17 @@ from agentctl.engine.view import View
 from agentctl.policy.engine import PolicyEngine
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
+from agentctl.runner.people import People, goes_on
 from agentctl.runner.plane import Needs
 from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
+from agentctl.runner.sandboxing import make_sandbox
+from agentctl.runner.saving import Opened, open_journal
 from agentctl.runner.secrets import run_secrets
-from agentctl.sandbox.environment import child_environment, shell_argv
-from agentctl.sandbox.levels import report
+from agentctl.runner.shared_budget import open_ledger
+from agentctl.sandbox.environment import shell_argv
 from agentctl.sandbox.process import ProcessRunner
-from agentctl.state.journal import Journal
 from agentctl.state.outputs import KeptOutputs
 from agentctl.state.selection import Selected
 from agentctl.tools.sets import make_tools
@@ -58,9 +60,10 @@ class Assembly:
         planes: Planes,
         turns: tuple[Message, ...],
         init: Init,
-        selected: Selected,
-        journal: Journal | None,
+        opened: Opened,
+        people: People,
         cwd: Path,
+        changes: Changes,
         closers: list[Callable[[], object]],
     ) -> None:
         self.settings = settings
@@ -71,26 +74,31 @@ class Assembly:
         self.planes = planes
         self.turns = turns
         self.init = init
+        self.selected = selected = opened.selected
         self.session = selected.id
-        self.journal = journal
+        self.journal = opened.journal
+        self.notices = opened.notices
+        self.people = people
         saved = selected.saved
         self.history: list[Message] = list(saved.history) if saved else []
         self.earlier_turns = saved.turns if saved else 0
         self.earlier_usage = saved.usage if saved and selected.forked_from is None else Usage()
         self.changed_policy = saved is not None and saved.policy not in ("", init.policy.digest if init.policy else "")
-        """The session began under other rules; those of this run count."""
-        self.changes = Changes(settings.root)
+        """The session went on under other rules so far; those of this run count."""
+        self.changes = changes
         self.output = Path(settings.output) if settings.output else None
         self._cwd = cwd
         self._closers = closers
 
-    @property
-    def resume(self) -> str | None:
-        """The command line that goes on with this session, from the folder the run was started in."""
+    def resume(self, *, pending: int = 0, questions: Sequence[str] = ()) -> str | None:
+        """The command line that goes on with this session, from the folder the run was started in.
+
+        `pending` calls wait for approval, and `questions`, by their ids, for an answer.
+        """
         if self.journal is None:
             return None
         where = "" if self.settings.root == self._cwd.resolve() else f" -C {shlex.quote(str(self.settings.root))}"
-        return f"agentctl -r {self.session}{where} -p 'PROMPT'"
+        return self.people.resume_command(where, pending, questions)
 
     def check_strict(self) -> None:
         """Raises UsageError under --strict when something was left out."""
@@ -119,11 +127,14 @@ async def assemble(
     clock: Clock,
     hardening: Sequence[str] = (),
     is_demo: bool = False,
+    is_preview: bool = False,
 ) -> Assembly:
     """Makes every part of a run and reads its prompts. Raises what ends a run before it starts.
 
-    `hardening` is what could not be done to protect this process, see sandbox/levels.py.
+    `hardening` is what could not be done to protect this process, see sandbox/levels.py. With `is_preview` nothing
+    is saved: somebody only looks at what a run would be.
     """
+    keeping = settings.replace(ephemeral=True) if is_preview else settings
     secrets, named = run_secrets(env, settings.secret_env, settings.root)
     redactor = Redactor(secrets)
     saved, session = selected.saved, selected.id
@@ -131,19 +142,26 @@ async def assemble(
     for_model, model_env = tape.model_settings(env) if tape else (settings, env)
     model, provider = run_model(for_model, saved, model_env, clock, cwd, is_demo=is_demo)
     workspace = Workspace(settings.root, add_dirs=[Path(folder) for folder in settings.add_dir])
-    outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=settings.ephemeral, redactor=redactor)
+    outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=keeping.ephemeral, redactor=redactor)
     reader = WorkspaceReader(settings.root, settings.trust)
     policy = load_run_policy(settings, reader)
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
-    live = LiveEvents()
+    live = tape.live if tape else LiveEvents()
     planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
-    runner = ProcessRunner(child_environment(env, settings.pass_env))
+    sandbox = await make_sandbox(settings, env, hardening)
+    runner = sandbox.runner
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
+    people = People(settings, selected, reader, policy.digest, env, clock.now, redactor.text, live, planes.pin.clarify)
+    tools = people.with_ask(tools)
+    if not inputs.turns:
+        people.check_waits()
     if tape is not None:
-        provider, tools = tape.around(model, provider, tools)
+        provider, tools = tape.around(model, provider, tools, outputs)
     agent = AGENTS[settings.agent]
     specs = [tool.spec for tool in tools.values()]
-    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=planes.sections)
+    ledger = open_ledger(settings, model, is_demo=is_demo)
+    budget = Budget(_limits(settings), model.price, ledger)
+    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=[*planes.sections, NearLimits(budget)])
     request_options = RequestOptions(
         think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
     )
@@ -152,19 +170,26 @@ async def assemble(
     )
     if saved is not None and saved.view is not None:
         context.view = View.from_row(saved.view)
+    changes = Changes(settings.root)
     parts = Parts(
         provider=provider,
         context=context,
         tools=tools,
         policy=policy,
-        budget=Budget(_limits(settings), model.price),
+        approvals=people.approvals,
+        budget=budget,
         repeat=RepeatGuard(),
         outputs=outputs,
         live=live,
         redaction=redactor,
         clock=clock,
     )
-    journal, unsaved = _journal(settings, selected, model, policy, clock, redactor)
+    name = f"{model.vendor}/{model.name}"
+    facts = {"model": "" if is_demo else name, "agent": settings.agent, "policy": policy.digest}
+    opened = open_journal(keeping, selected, redactor, clock, **facts)
+    if opened.journal is not None:
+        planes.keep_in(opened.journal)
+    people.approvals.is_recorded = opened.journal is not None
     problems = (
         *settings.problems,
         *named,
@@ -172,7 +197,9 @@ async def assemble(
         *policy.problems,
         *inputs.problems,
         *planes.problems,
-        *unsaved,
+        *people.approvals.problems,
+        *opened.problems,
+        *sandbox.problems,
     )
     return Assembly(
         settings=settings,
@@ -182,11 +209,17 @@ async def assemble(
         redactor=redactor,
         planes=planes,
         turns=inputs.turns,
-        init=_init(settings, model, tools, policy, planes, hardening, inputs, tuple(problems)),
-        selected=selected,
-        journal=journal,
+        init=_init(settings, model, tools, policy, planes, sandbox.used, inputs, problems),
+        opened=opened,
+        people=people,
         cwd=cwd,
-        closers=[workspace.close, outputs.close, selected.release],
+        changes=tape.changes(changes) if tape else changes,
+        closers=[
+            workspace.close,
+            outputs.close,
+            opened.selected.release,
+            *(part.close for part in (ledger, tape) if part),
+        ],
     )
 
 
@@ -212,13 +245,16 @@ async def _inputs(
     prompts = [prompt for prompt in settings.prompt if prompt != "-"]
     if settings.prompt_file and settings.prompt_file != "-":
         prompts.insert(0, await read_prompt_file(settings.prompt_file, cwd))
+    is_going_on = goes_on(settings) and not is_demo
     wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
     if is_demo:
         prompts = prompts or ["Show what agentctl does in this folder."]
-    mode = "append" if wants_stdin else "none" if is_demo else settings.stdin
+    mode = "append" if wants_stdin else "none" if is_demo or is_going_on else settings.stdin
     piped = await read_stdin(mode)
     reader = InputReader(workspace=workspace, cwd=cwd, outputs=outputs, may_read=policy.may_read, redact=redactor.text)
     inputs = reader.read(prompts=prompts, files=settings.file, images=settings.image, piped=piped)
+    if is_going_on:
+        return inputs
     if not inputs.turns or not all(turn.text.strip() for turn in inputs.turns):
         raise UsageError(
             "there is no prompt: neither -p nor --prompt-file was given and stdin holds no text",
@@ -262,43 +298,13 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _journal(
-    settings: Settings,
-    selected: Selected,
-    model: ModelInfo,
-    policy: PolicyEngine,
-    clock: Clock,
-    redactor: Redactor,
-) -> tuple[Journal | None, tuple[Problem, ...]]:
-    """The open journal. A home that cannot be written is a problem at the start, not an end."""
-    if settings.ephemeral:
-        return None, ()
-    try:
-        journal = Journal(selected.path, clock.now, redactor.text)
-        if selected.saved is None or selected.forked_from is not None:
-            journal.header(
-                session=selected.id,
-                cwd=str(settings.root),
-                model=f"{model.vendor}/{model.name}",
-                agent=settings.agent,
-                policy=policy.digest,
-                forked_from=selected.forked_from,
-            )
-        if selected.saved is not None and selected.forked_from is not None:
-            journal.copy(selected.saved)
-    except JournalError as error:
-        fix = "Set AGENTCTL_HOME to a folder that can be written, or pass --ephemeral."
-        return None, (Problem(code="session-not-saved", what="session", why=error.message, fix=fix),)
-    return journal, ()
-
-
 def _init(
     settings: Settings,
     model: ModelInfo,
     tools: Mapping[str, Tool],
     policy: PolicyEngine,
     planes: Planes,
-    hardening: Sequence[str],
+    sandbox: SandboxUsed,
     inputs: Inputs,
     problems: tuple[Problem, ...],
 ) -> Init:
@@ -314,7 +320,7 @@ def _init(
         skills=(),
         mcp=(),
         policy=PolicyUsed(digest=policy.digest, sources=policy.source_names, yolo=settings.yolo),
-        sandbox=SandboxUsed(**report(hardening)),
+        sandbox=sandbox,
         limits=_shown_limits(settings),
         injection=settings.state_injection,
         stdin=inputs.stdin,
@@ -328,5 +334,6 @@ def _shown_limits(settings: Settings) -> dict[str, object]:
         "timeout_s": settings.timeout,
         "tool_timeout_s": settings.tool_timeout,
         "max_context": settings.max_context,
+        "budget_file": settings.budget_file,
         "max_output_tokens": settings.max_output_tokens,
     }

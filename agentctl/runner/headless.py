@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
-from agentctl.config.agents import AGENTS
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings, resolve
 from agentctl.core.codec import encode_event
@@ -26,23 +25,25 @@ from agentctl.core.events import (
     ToolCalled,
     TurnEnd,
 )
-from agentctl.core.ports import Appended, Clock, Degraded, Item, Saved, Spent, Viewed
+from agentctl.core.ports import Clock, Degraded, Item, Pending
 from agentctl.core.redact import Redactor
 from agentctl.core.signals import hold_signals
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
 from agentctl.runner.account import Account
 from agentctl.runner.app import Assembly, assemble
+from agentctl.runner.choice import choose_session
 from agentctl.runner.clock import SystemClock
+from agentctl.runner.entries import save
 from agentctl.runner.failure import startup_init
 from agentctl.runner.plane import Turn
+from agentctl.runner.saving import prune_after, write_rest
 from agentctl.runner.secrets import startup_redactor
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Launcher, Stop, stop_after
 from agentctl.sandbox.levels import harden_self
-from agentctl.state.selection import Selected, select, wanted_of
-from agentctl.state.sessions import Sessions
+from agentctl.state.selection import Selected
 
 READER_CHECK_S = 0.5
 AFTER_S = 1.0
@@ -135,10 +136,12 @@ class Run:
         try:
             self.settings = resolve(self._options, env=self._env, cwd=self._cwd)
             stop_after(self._stop, max(0.0, self.settings.timeout - (self._clock.monotonic() - self._started)))
-            self._selected = selected = await self._select(self.settings)
+            self._selected, self.settings = await choose_session(
+                self._options, self.settings, self._env, self._cwd, self._clock
+            )
             self._assembly = await assemble(
                 self.settings,
-                selected,
+                self._selected,
                 env=self._env,
                 cwd=self._cwd,
                 clock=self._clock,
@@ -160,33 +163,19 @@ class Run:
             clock=self._clock,
             redactor=assembly.redactor,
             position=self._position,
-            joins=not assembly.settings.replay,
+            joins=not (assembly.settings.record or assembly.settings.replay),
         )
         self._has_begun = True
         for stamped in self.stamper.stamp(assembly.init):
             yield stamped
+        notices = list(assembly.notices)
         if assembly.changed_policy:
-            text = "The policy is not the one this session began with; the rules of this run count."
-            for stamped in self.stamper.stamp(Notice(code="policy-changed", text=text)):
+            text = "The policy is not the one this session went on with so far; the rules of this run count."
+            notices.append(Notice(code="policy-changed", text=text))
+        for notice in notices:
+            for stamped in self.stamper.stamp(notice):
                 yield stamped
         assembly.check_strict()
-
-    async def _select(self, settings: Settings) -> Selected:
-        """The session with its lease. Its agent counts where nothing else names one."""
-        wanted = wanted_of(
-            continue_newest=settings.continue_,
-            continue_or_new=settings.continue_or_new,
-            resume=settings.resume,
-            key=settings.session_key,
-            forks=settings.fork,
-            on_busy=settings.on_busy,
-        )
-        sessions = Sessions(settings.homes.sessions(settings.project_key))
-        selected = await select(sessions, wanted, self._clock, is_ephemeral=settings.ephemeral)
-        if selected.saved and settings.origins["agent"] == "built-in" and selected.saved.agent in AGENTS:
-            options = self._options.replace(agent=selected.saved.agent)
-            self.settings = resolve(options, env=self._env, cwd=self._cwd)
-        return selected
 
     def _position(self) -> tuple[int, int]:
         return max(1, self._turn), self._assembly.parts.budget.steps if self._assembly else 0
@@ -196,14 +185,18 @@ class Run:
     async def _turns(self) -> AsyncGenerator[Item, None]:
         assembly = self._assembly
         assert assembly is not None
-        for number, prompt in enumerate(assembly.turns, start=1):
+        for number, prompt in enumerate(assembly.turns or (None,), start=1):
             self._turn = number
             self._account.begin_turn()
-            assembly.history.append(prompt)
-            turn = Turn(number=assembly.earlier_turns + number, prompt=prompt)
-            if assembly.journal:
-                assembly.journal.turn(turn.number, prompt)
-            for items in (assembly.planes.before(turn, assembly.parts), run_turn(assembly.parts, assembly.history)):
+            history = assembly.history
+            if prompt is None:  # the session goes on with what it waits for
+                turn = Turn.of_last(history, assembly.earlier_turns)
+            else:
+                history.append(prompt)
+                turn = Turn(number=assembly.earlier_turns + number, prompt=prompt)
+                if assembly.journal:
+                    assembly.journal.turn(turn.number, prompt)
+            for items in (assembly.planes.before(turn, assembly.parts), run_turn(assembly.parts, history)):
                 async with aclosing(items):
                     async for item in items:
                         yield item
@@ -219,24 +212,14 @@ class Run:
         assembly = self._assembly
         assert assembly is not None
         assembly.planes.note(item)
-        if isinstance(item, Saved):
-            if assembly.journal:
-                assembly.journal.state(**item.state)
-            return
         if isinstance(item, Degraded):
             self._account.problems.append(item.problem)
             item = Notice(code=item.problem.code, text=f"{item.problem.what}: {item.problem.why}")
-        if isinstance(item, Appended):
+        if not isinstance(item, Event):
+            if isinstance(item, Pending):
+                self._account.wait(item.call)
             if assembly.journal:
-                assembly.journal.message(item.message)
-            return
-        if isinstance(item, Spent):
-            if assembly.journal:
-                assembly.journal.usage(item.usage, item.cost_usd)
-            return
-        if isinstance(item, Viewed):
-            if assembly.journal:
-                assembly.journal.view(item.view)
+                save(assembly.journal, item)
             return
         if isinstance(item, ReasoningDelta) and not assembly.settings.show_reasoning:
             return
@@ -256,13 +239,18 @@ class Run:
             yield from self.stamper.stamp(outcome)
         self.error = error = error or self._verdict() or self._deliver()
         if error is not None:
+            if self._assembly:
+                self._assembly.people.explain(error, self._resume())
             yield from self.stamper.stamp(_error_event(error))
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:
             try:
+                write_rest(self._assembly.journal, self._assembly.parts.budget)
                 self._assembly.journal.end(self.done.ended, self.done.exit_code)
             except AgentctlError as failure:
-                error = error or failure
+                if error is None:
+                    self.error = error = failure
+                    yield from self.stamper.stamp(_error_event(failure))
                 self.done = self._done(error)
         yield from self.stamper.stamp(self.done)
 
@@ -321,16 +309,25 @@ class Run:
             todos=account.todos,
             pin=assembly.planes.pin.used if assembly else None,
             injected=assembly.prompt.injected if assembly else {},
+            questions=tuple(account.questions.values()),
+            approvals=account.approvals,
             retries=account.retries,
-            resume=assembly.resume if assembly else None,
+            resume=self._resume(),
             problems=tuple(account.problems),
         )
+
+    def _resume(self) -> str | None:
+        if self._assembly is None:
+            return None
+        return self._assembly.resume(pending=len(self._account.pending), questions=self._account.waiting_questions)
 
     async def _close(self) -> None:
         if self._assembly is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
                     await self._assembly.close()
+            if self._assembly.journal is not None:
+                prune_after(self._assembly.settings, self._assembly.selected)
         elif self._selected is not None:
             self._selected.release()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 from agentctl.config.settings import Settings
@@ -50,6 +50,8 @@ class PinPlane(Plane):
         if settings.state_injection != "none":
             self.sections = (PinTail(self.pin), Recap(self.pin))
         self._criteria: tuple[CriterionMet, ...] = ()
+        self.save: Callable[[JsonObject], None] = _keep_nothing
+        """Writes state into the journal; set when it is open."""
 
     def begin(self, turn: Turn) -> None:
         self.pin.turn = turn.number
@@ -68,11 +70,12 @@ class PinPlane(Plane):
             self._saved_row = row
             yield Saved(state={"pin": row})
 
-    def clarify(self, text: str) -> JsonObject:
-        """Adds the answer to a question (one with an id, never a later prompt). Returns what the journal keeps."""
+    def clarify(self, text: str) -> None:
+        """Adds the answer to a question, in the journal at once. The model sees it from the next turn on: it has the
+        answer as a result in this one, and the system prompt stays as it is within a turn."""
         self.pin.clarify(self._redact(clean(text)))
         self._saved_row = self.pin.row()
-        return {"pin": self._saved_row}
+        self.save({"pin": self._saved_row})
 
     async def after(self, account: Account, parts: Parts, seconds_left: float) -> AsyncGenerator[Item, None]:
         if not self._wants_model:
@@ -117,6 +120,10 @@ _NOT_JUDGED = Problem(
     why="the answer could not be checked against what was asked; done.pin.criteria says unknown",
     fix="Give the run more --max-tokens, --max-cost or --timeout, or run again.",
 )
+
+
+def _keep_nothing(_state: JsonObject) -> None:
+    """For runs without a journal."""
 
 
 def _given(settings: Settings, reader: WorkspaceReader) -> str:

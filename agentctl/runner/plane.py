@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentctl.config.settings import Settings
@@ -80,6 +80,12 @@ class Turn(Record):
     def text(self) -> str:
         """What the person wrote, without stdin and files."""
         return next((part.text for part in self.prompt.parts if isinstance(part, Text)), "")
+
+    @classmethod
+    def of_last(cls, history: Sequence[Message], number: int) -> Turn:
+        """The turn that a run without a prompt of its own goes on with."""
+        prompts = (message for message in reversed(history) if message.role == "user")
+        return cls(number=max(1, number), prompt=next(prompts, Message(role="user", parts=())))
 
 
 _NOTHING: tuple[Item, ...] = ()

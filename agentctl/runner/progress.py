@@ -12,6 +12,7 @@ from agentctl.core.events import (
     Event,
     Init,
     Notice,
+    Question,
     Retry,
     Stamped,
     Step,
@@ -19,6 +20,7 @@ from agentctl.core.events import (
     ToolDenied,
     ToolErrored,
     ToolResulted,
+    ToolSuspended,
 )
 from agentctl.core.text import one_line
 from agentctl.core.types import Denial
@@ -42,6 +44,11 @@ def progress_lines(stamped: Stamped) -> Iterator[str]:
             yield f"    failed: {one_line(event.error, 160)}"
         case ToolDenied():
             yield f"    denied: {one_line(event.reason, 160)}"
+        case ToolSuspended():
+            yield f"    waits for {f'approval {event.approval}' if event.approval else 'an answer'}"
+        case Question():
+            answer = "answered" if event.answered else "not answered"
+            yield f"  question {event.id} ({answer}): {one_line(event.question, 160)}"
         case Step():
             cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
             yield f"  step {event.n}: {event.usage.prompt:,} tokens in, {event.usage.output:,} out{cost}"
@@ -67,10 +74,15 @@ def problem_lines(event: Event) -> Iterator[str]:
 def failure_lines(event: Event) -> Iterator[str]:
     """The lines of an error event: what happened, and what to do.
 
-    A service's words are folded into one line: a line of their own could be a command of the CI system's log.
+    A service's words are folded into one line: a line of their own could be a command of the CI system's log. The
+    difference of a replay keeps its lines, each behind a bar, so that none of them begins with such a command.
     """
     if isinstance(event, ErrorEvent):
-        yield one_line(f"agentctl: {event.message}", MESSAGE_CHARS)
+        message, lines = event.message, []
+        if event.kind == "drift":
+            message, *lines = event.message.split("\n")
+        yield one_line(f"agentctl: {message}", MESSAGE_CHARS)
+        yield from (f"  | {''.join(char if char.isprintable() else ' ' for char in line)}" for line in lines)
         if event.hint:
             yield f"  hint: {one_line(event.hint, MESSAGE_CHARS)}"
 
@@ -83,6 +95,10 @@ def closing_lines(done: Done) -> Iterator[str]:
         calls = "1 call" if len(done.denials) == 1 else f"{len(done.denials)} calls"
         flags = _allow_flags(done.denials)
         yield f"{calls} denied ({names})" + (f"; allow with {flags}" if flags else "; nothing lifts these refusals")
+    for approval in done.approvals:
+        yield f"{approval.name} waits for approval {approval.id}, until {approval.expires}: {whole(approval.input)}"
+    for question in done.questions:
+        yield f"nobody answered {question.id}: {one_line(question.question, MESSAGE_CHARS)}"
     if done.resume and done.ended != "completed":
         yield f"go on with: {done.resume}"
 
@@ -94,6 +110,13 @@ def _allow_flags(denials: Sequence[Denial]) -> str:
     rules = list(dict.fromkeys(denial.allow_with for denial in denials if denial.allow_with))
     more = " …" if len(rules) > 5 else ""
     return " ".join(f"--allow {shlex.quote(rule)}" for rule in rules[:5]) + more
+
+
+def whole(value: object) -> str:
+    """All of the arguments on one line of ASCII: what is approved must neither be cut nor look like something else."""
+    from json import dumps  # orjson leaves signs that turn the direction of a line
+
+    return dumps(value, ensure_ascii=True)
 
 
 def _input(value: object) -> str:

@@ -41,7 +41,7 @@ class Stamper:
         position: Callable[[], tuple[int, int]],
         joins: bool = True,
     ) -> None:
-        """`joins=False` for replays: pieces leave as they were recorded, whatever the clock says."""
+        """`joins=False` for recordings and replays: pieces leave as they came, whatever the clock says."""
         self._session = session
         self._clock = clock
         self._redactor = redactor

@@ -126,8 +126,11 @@ SET: dict[str, str] = {
 """What commands get regardless: nothing pages, nothing opens an editor, nothing asks, and git runs no program that a
 repository names as its file system monitor."""
 
-NEVER = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
-"""Files that change the steps that follow; not even --pass-env hands them to a command."""
+NEVER = frozenset(
+    {"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY", "AGENTCTL_APPROVAL_KEY"}
+)
+"""Files that change the steps that follow, and the key with which a command could approve its own calls; not even
+--pass-env hands them to a command."""
 
 SECRET_NAMES = (
     *(

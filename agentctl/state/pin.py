@@ -63,8 +63,9 @@ class Pin:
 
     def clarify(self, text: str) -> None:
         """Adds the answer to a question as a `[+]` line; the model sees it from the next turn on."""
-        if text.strip():
-            self.clarifications = (*self.clarifications, one_line(text, CLARIFICATION_CHARS))
+        note = one_line(text, CLARIFICATION_CHARS)
+        if text.strip() and note not in self.clarifications:  # a run that was killed right then hears it again
+            self.clarifications = (*self.clarifications, note)
 
     @property
     def room_for_draft(self) -> int:

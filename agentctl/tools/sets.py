@@ -33,6 +33,7 @@ CLASSES = {
     "move_file": ("manage", "MoveFile"),
     "delete_file": ("manage", "DeleteFile"),
     "bash": ("shell", "Bash"),
+    "ask": ("ask", "Ask"),
 }
 """Module of this folder and class of each of its tools."""
 
@@ -78,7 +79,9 @@ def make_tools(
 
     searching = {"glob", "grep"}
     loaders = {
-        name: _loader(name, (workspace, may_read) if name in searching else (workspace,)) for name in CLASSES
+        name: _loader(name, (workspace, may_read) if name in searching else (workspace,))
+        for name in CLASSES
+        if name != "ask"  # only a run that has answers makes it
     } | {"bash": load_bash, **extra}
     return {name: LazyTool(row, loaders[name]) for name, row in read_catalogue().items() if name in loaders}
 

@@ -136,6 +136,9 @@ def facts(init: Mapping[str, Any], done: Mapping[str, Any], ended: str, code: in
     yield "commands", str(len(done["commands"]))
     denied = Counter(plain(denial["name"]) for denial in done["denials"])
     yield "denied calls", ", ".join(f"`{name}` {count}" for name, count in denied.most_common(20)) or "none"
+    waiting = Counter(plain(approval["name"]) for approval in done["approvals"])
+    if waiting:
+        yield "wait for approval", ", ".join(f"`{name}` {count}" for name, count in waiting.most_common(20))
     yield "problems", str(len(done["problems"]))
 
 

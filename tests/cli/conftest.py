@@ -17,7 +17,7 @@ from tests.server import Server, Turn, serve
 
 AGENTCTL = str(Path(sys.executable).with_name("agentctl"))
 APIS = ("openai-chat", "openai-responses", "anthropic-messages")
-OUTCOMES = ("tool-result", "tool-error", "tool-denied")
+OUTCOMES = ("tool-result", "tool-error", "tool-denied", "tool-suspended")
 
 
 class Ran:

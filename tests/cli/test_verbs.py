@@ -97,8 +97,10 @@ def test_doctor_says_what_is_there_and_opens_nothing(world: World) -> None:
     report = document(world.run("doctor", "--json"))
     assert report["ok"] is True
     assert {"bash", "shfmt", "rg", "git", "keys", "sandbox"} <= {check["name"] for check in report["checks"]}
-    assert report["sandbox"]["level"] in (0, 1)
-    assert "files" in " ".join(report["sandbox"]["missing"])
+    sandbox = report["sandbox"]
+    assert [row["level"] for row in sandbox["levels"]] == [1, 2, 3]
+    assert sandbox["level"] == max(row["level"] for row in sandbox["levels"] if row["holds"])
+    assert all(row["missing"] for row in sandbox["levels"] if not row["holds"])
 
 
 @pytest.mark.parametrize(("answer", "is_told"), [("exit 0", True), ("exit 1", False), ("sleep 9", False)])

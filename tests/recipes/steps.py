@@ -152,9 +152,9 @@ def load(path: Path) -> dict[str, Any]:
     return document
 
 
-def steps_of(workflow: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The run steps of a workflow with one job, each with the shell that the job's defaults give it."""
-    (job,) = workflow["jobs"].values()
+def steps_of(workflow: Mapping[str, Any], name: str | None = None) -> list[dict[str, Any]]:
+    """The run steps of a job, each with the shell that the job's defaults give it. Without a name there is one job."""
+    (job,) = [workflow["jobs"][name]] if name else workflow["jobs"].values()
     default = job["defaults"]["run"]
     return [{**default, **step} for step in job["steps"] if "run" in step]
 

@@ -143,6 +143,14 @@ def test_an_ending_that_is_not_completed(job: Job, fail_on_exit: str, code: int,
     assert "`limit`, exit code 5, `steps`" in end.summary
 
 
+def test_what_waits_is_counted(job: Job) -> None:
+    call = {"name": "bash", "args": {"command": "echo secret words"}}
+    end = act(job, prompt="x", model=script(job, {"tool_calls": [call, call]}), args="--on-ask suspend")
+    assert (end.code, end.outputs["ended"]) == (6, "suspended")
+    assert "| wait for approval | `bash` 2 |" in end.summary
+    assert "secret words" not in end.summary
+
+
 @pytest.mark.parametrize(
     ("given", "ended", "code"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -121,6 +122,50 @@ def test_nightly_tells_try_again_from_failure(
     assert len(commands_in(ends[1].log)) == warnings
 
 
+def deploy(tmp_path: Path, checkout: Path, script: str) -> list[StepEnd]:
+    """Both jobs of deploy-with-approval.yml; the folder that the artifact carries is copied from one to the other."""
+    (checkout / "CHANGELOG.md").write_text("## Unreleased\n- api: faster\n")
+    (checkout / "deploy.sh").write_text(
+        '#!/bin/sh\necho "$1 ${DEPLOY_TOKEN:+with a token}" >> deploys\necho "deployed $1"\n'
+    )
+    (checkout / "deploy.sh").chmod(0o755)
+    workflow = next(load(path) for path in EXAMPLES if path.name == "deploy-with-approval.yml")
+    model = f"scripted/{SCRIPTS / script}"
+    secrets = {"secrets.ANTHROPIC_API_KEY": "sk-ant-Zx81kQp0-not-a-real-key", "vars.AGENTCTL_SOURCE": "there-already"}
+    one, two = (
+        Job(tmp_path / name, checkout, AGENTCTL_MODEL=model, GITHUB_REPOSITORY="owner/name") for name in ("one", "two")
+    )
+    ends = [one.run(step, secrets) for step in steps_of(workflow, "propose")]
+    session = one.outputs["propose"].get("session", "")
+    if not session:
+        return ends
+    shutil.copytree(one.temp / "agentctl", two.temp / "agentctl")
+    more = {"secrets.DEPLOY_TOKEN": "deploy-T0ken-1234", "needs.propose.outputs.session": session}
+    for step in steps_of(workflow, "deploy"):
+        ends.append(two.run(step, {**secrets, **more}))
+    return ends
+
+
+def test_deploy_waits_for_a_person(tmp_path: Path, checkout: Path) -> None:
+    ends = deploy(tmp_path, checkout, "deploy.json")
+    assert [end.code for end in ends] == [0, 0, 0, 0], ends[-1].log
+    summary = ends[1].summary.splitlines()
+    assert summary[0] == "### These calls wait"
+    assert '      bash {"command": "./deploy.sh api"}' in summary
+    assert (checkout / "deploys").read_text() == "api with a token\n"
+    assert ends[3].log.splitlines()[-2:] == ["| api: deployed.", "| ::error::this is text"]
+    assert [command for end in ends for command in commands_in(end.log)] == []
+
+
+def test_nothing_to_approve_and_failures_start_no_second_job(tmp_path: Path, checkout: Path) -> None:
+    ends = deploy(tmp_path / "a", checkout, "check-yes.json")
+    assert [end.code for end in ends] == [0, 0]
+    assert "Nothing waits" in ends[1].log
+    ends = deploy(tmp_path / "b", checkout, "refused.json")
+    assert [end.code for end in ends] == [0, 8]
+    assert not (checkout / "deploys").exists()
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_rights_and_pins(path: Path) -> None:
     """Least rights, a bound on time, actions by their full commit id, no expression inside a script."""
@@ -133,8 +178,9 @@ def test_rights_and_pins(path: Path) -> None:
             assert "${{" not in step.get("run", "")
             if "uses" in step:
                 assert PINNED.fullmatch(step["uses"]), step["uses"]
-                assert step["with"]["persist-credentials"] is False
+                assert step["with"].get("persist-credentials") is (False if "checkout@" in step["uses"] else None)
 
 
-def test_there_are_three() -> None:
-    assert [path.name for path in EXAMPLES] == ["check-reproducible.yml", "nightly-cron.yml", "review-diff.yml"]
+def test_each_of_them_is_executed_above() -> None:
+    names = ["check-reproducible.yml", "deploy-with-approval.yml", "nightly-cron.yml", "review-diff.yml"]
+    assert [path.name for path in EXAMPLES] == names

@@ -39,7 +39,7 @@ def test_what_makes_sense_once_has_no_key_and_no_variable() -> None:
     once = {option.name for option in OPTIONS if option.key is None and option.variable is None}
     assert once == {
         *("prompt", "prompt_file", "file", "image", "output", "directory"),
-        *("continue_", "resume", "fork", "record", "replay", "replay_tools", "pin", "pin_file"),
+        *("continue_", "resume", "fork", "record", "replay", "replay_tools", "pin", "pin_file", "answer"),
     }
     assert BY_KEY["max_steps"].variable == "AGENTCTL_MAX_STEPS"
     assert BY_VARIABLE["AGENTCTL_ISOLATED"].key is None

@@ -55,7 +55,7 @@ def test_the_defaults(world: World) -> None:
         "agent": "default",
         "think": "medium",
         "max_output_tokens": None,
-        "tools": tuple(TOOL_NAMES),
+        "tools": tuple(name for name in TOOL_NAMES if name != "ask"),
         "max_steps": 50,
         "max_tool_calls": 200,
         "max_denials": 20,
@@ -114,15 +114,16 @@ def test_an_explicit_limit_beats_the_agent(world: World) -> None:
 
 
 def test_reading_agents_are_offered_only_what_reads(world: World) -> None:
-    reading = ("read_file", "glob", "grep", "list_dir", "read_many_files", "todo_write", "remember", "recall", "forget")
+    reading = {"read_file", "glob", "grep", "list_dir", "read_many_files"}
+    state = {name for name, tool in TOOL_NAMES.items() if tool.effect == "state"}
     for agent in ("plan", "review"):
-        assert set(world.resolve(Options(agent=agent)).tools) == set(reading)
+        assert set(world.resolve(Options(agent=agent)).tools) == reading | state
 
 
 TOOLS: list[tuple[tuple[str, ...], set[str]]] = [
     (("core",), {"read_file", "write_file", "edit_file", "glob", "grep", "bash"}),
     (("read_file", "bash"), {"read_file", "bash"}),
-    (("+core",), set(TOOL_NAMES)),
+    (("+core",), set(TOOL_NAMES) - {"ask"}),
     (("core", "todo_write"), {"read_file", "write_file", "edit_file", "glob", "grep", "bash", "todo_write"}),
 ]
 
