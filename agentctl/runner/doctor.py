@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentctl.config.settings import Settings
+from agentctl.core.openat2 import find_openat2
 from agentctl.core.types import JsonObject
 from agentctl.policy.shfmt import find_shfmt
 from agentctl.providers.presets import ANY_VENDOR_KEY, PRESETS
 from agentctl.runner.sandboxing import examine_levels
+from agentctl.runner.secrets import run_secrets
 from agentctl.sandbox.environment import child_environment
 from agentctl.sandbox.levels import probe, report
 from agentctl.sandbox.process import ProcessRunner
@@ -36,6 +38,9 @@ def examine(settings: Settings, env: Mapping[str, str], *, hardening: Sequence[s
         _program("git", "files_changed also sees what commands changed", "Install git."),
         _keys(env),
         _home("state", settings.homes.state),
+        _jail(),
+        *_environment(settings, env),
+        *_sudo(),
         _notes(),
     ]
     first = report((*hardening, *asyncio.run(_breaches(env))), wanted=settings.sandbox)
@@ -103,6 +108,34 @@ def _keys(env: Mapping[str, str]) -> JsonObject:
     if found:
         return _check("keys", OK, f"set: {', '.join(found)}")
     return _check("keys", NOTE, "no provider key is in the environment", f"Set one of {', '.join(names[1:])}.")
+
+
+def _jail() -> JsonObject:
+    if find_openat2() is not None:
+        return _check("jail", OK, "openat2: the kernel itself keeps paths below the workspace")
+    return _check("jail", OK, "paths are walked folder by folder; this kernel lacks openat2 or forbids it")
+
+
+def _environment(settings: Settings, env: Mapping[str, str]) -> list[JsonObject]:
+    """Which variables commands get and which values are masked: names only."""
+    passed = sorted(set(child_environment(env, settings.pass_env)) & set(env))
+    secrets, problems = run_secrets(env, settings.secret_env, settings.root)
+    masked = ", ".join(sorted(secrets)) or "none"
+    return [
+        _check("environment", OK, f"commands get {len(passed)} of {len(env)} variables: {', '.join(passed)}"),
+        _check("secrets", OK, f"masked everywhere: {masked}"),
+        *(_check("secrets", NOTE, f"{problem.what}: {problem.why}", problem.fix) for problem in problems),
+    ]
+
+
+def _sudo() -> list[JsonObject]:
+    """Only where it is there and asks for no password: then a command that may run it reads everything."""
+    from agentctl.core.spawn import find_program, run
+
+    if find_program("sudo") is None or run(["sudo", "-n", "true"], timeout_s=2.0).exit_code != 0:
+        return []
+    why = "it asks for no password: a command that may run it reads the memory of agentctl and of every other process"
+    return [_check("sudo", NOTE, why, "Take the right away before the run, or run agentctl as a user without it.")]
 
 
 def _notes() -> JsonObject:

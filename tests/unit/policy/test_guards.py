@@ -154,3 +154,11 @@ def test_keys_at_home_are_neither_read_nor_written(name: str, tmp_path: Path) ->
         assert not world.bash(line).runs, line
     assert not world.read(path).runs
     assert not world.write(path).runs
+
+
+def test_sudo_runs_only_where_a_rule_names_it(tmp_path: Path) -> None:
+    """A rule for the program behind it is none for sudo."""
+    world = World(tmp_path, allow=["bash:cat *", "bash:env *"])
+    for line in ("sudo cat /proc/1/environ", "sudo -n cat x", "sudo -E env", "env sudo cat x", "sudo su -c 'cat x'"):
+        assert not world.bash(line).runs, line
+    assert world.bash("cat x").runs
