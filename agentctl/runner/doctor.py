@@ -34,6 +34,7 @@ def examine(settings: Settings, env: Mapping[str, str], *, hardening: Sequence[s
         _program("git", "files_changed also sees what commands changed", "Install git."),
         _keys(env),
         _home("state", settings.homes.state),
+        _notes(),
     ]
     sandbox = report((*hardening, *asyncio.run(_breaches(env))))
     level = f"level {sandbox['level']}, network {sandbox['network']}"
@@ -91,6 +92,17 @@ def _keys(env: Mapping[str, str]) -> JsonObject:
     if found:
         return _check("keys", OK, f"set: {', '.join(found)}")
     return _check("keys", NOTE, "no provider key is in the environment", f"Set one of {', '.join(names[1:])}.")
+
+
+def _notes() -> JsonObject:
+    """Whether searches of notes have their index."""
+    from agentctl.state.knowledge_store import sqlite_facts
+
+    version, has_index = sqlite_facts()
+    if has_index:
+        return _check("notes", OK, f"SQLite {version} with an index of letter triples")
+    why = f"SQLite {version} has no FTS5 with trigrams; every note is looked at, with the same results"
+    return _check("notes", NOTE, why, "Use a Python with SQLite 3.34 or newer.")
 
 
 def _home(name: str, folder: Path) -> JsonObject:
