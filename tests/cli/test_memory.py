@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from agentctl.cli.verbs import prepare_verb
 from agentctl.config.paths import project_key
+from agentctl.core.errors import UsageError
 from agentctl.runner.clock import SystemClock
 from agentctl.state.knowledge import Knowledge
 from agentctl.state.knowledge_note import Note
@@ -78,25 +80,32 @@ def store(world: World) -> Path:
 # --- from one run to the next ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_the_next_run_is_told_and_another_folder_is_not(world: World, served: Any, api: str) -> None:
+def test_the_next_run_is_told_and_another_folder_is_not(world: World, served: Any) -> None:
     server = served([Turn(calls=[REMEMBER]), *[Turn(text="ok")] * 3])
-    first = world.run("-p", "how do tests run here?", "--json", server=server, api=api).ended("completed", 0)
+    first = world.run("-p", "how do tests run here?", "--json", server=server).ended("completed", 0)
     tools = first.events[0]["tools"]
     assert "remember" in tools
     assert not {"recall", "forget"} & set(tools)
     assert "knowledge" not in first.done["injected"]
-    second = world.run("-p", ASKED, "--json", server=server, api=api).ended("completed", 0)
+    second = world.run("-p", ASKED, "--json", server=server).ended("completed", 0)
     assert {"remember", "recall", "forget"} <= set(second.events[0]["tools"])
     assert QUARTZ in system_of(bodies(server)[-1])
     assert second.done["injected"]["knowledge"]["chars"] > len(QUARTZ)
     elsewhere = world.cwd / "elsewhere"
     elsewhere.mkdir()
-    world.run("-p", ASKED, "--json", "-C", str(elsewhere), server=server, api=api).ended("completed", 0)
+    world.run("-p", ASKED, "--json", "-C", str(elsewhere), server=server).ended("completed", 0)
     assert "QUARTZ" not in json.dumps(bodies(server)[-1])
     (note,) = shown(world)
     assert (note["text"], note["kind"], note["origin"]) == (QUARTZ, "command", "model")
     assert (note["session"], note["shown"], note["recalls"]) == (first.events[0]["session"], 1, 0)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_block_stands_in_the_system_prompt_of_every_format(world: World, served: Any, api: str) -> None:
+    add(world, QUARTZ)
+    server = served([Turn(text="ok")])
+    world.run("-p", ASKED, "--json", server=server, api=api).ended("completed", 0)
+    assert QUARTZ in system_of(bodies(server)[0])
 
 
 def test_the_block_is_the_same_bytes_in_every_step_of_a_turn(world: World, served: Any) -> None:
@@ -125,8 +134,6 @@ def test_the_block_is_the_same_bytes_in_every_step_of_a_turn(world: World, serve
         (("--memory", "read"), {"recall"}, True),
         (("--ephemeral",), {"recall"}, True),
         (("--trust", "base"), {"recall"}, True),
-        (("--trust", "none"), {"recall"}, True),
-        (("--memory", "off"), set(), False),
         (("--no-memory",), set(), False),
         (("--isolated",), set(), False),
         (("--isolated", "--memory", "on"), {"remember", "recall", "forget"}, True),
@@ -442,20 +449,16 @@ def test_list_add_and_forget(world: World) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("add",),
-        ("add", "--kind", "rumour", "x"),
-        ("add", "--"),
-        ("forget",),
-        ("import", "missing"),
-        ("lst",),
-        ("add", "..."),
-    ],
+    [("add",), ("add", "--kind", "rumour", "x"), ("add", "--kin", "fact", "x"), ("forget",), ("import",), ("lst",)],
 )
-def test_wrong_words_are_usage(world: World, words: tuple[str, ...]) -> None:
-    ran = world.run("memory", *words)
-    assert ran.code == 2
-    assert ran.err.startswith("agentctl: ")
+def test_wrong_words_are_usage(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError):
+        prepare_verb(["memory", *words])
+
+
+def test_a_note_that_says_nothing_is_usage(world: World) -> None:
+    ran = world.run("memory", "add", "...")
+    assert (ran.code, "says nothing" in ran.err, "hint: " in ran.err) == (2, True, True)
 
 
 def test_export_and_import_carry_notes_over(world: World) -> None:
@@ -478,11 +481,9 @@ def test_export_and_import_carry_notes_over(world: World) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        b"{}",
         b"not json",
         b'{"text": "a"}\n{"text": 7}',
         b'[{"text": "a", "kind": "rumour"}]',
-        b"\xff",
         b'{"text": "a"}\n' * 301,
     ],
 )
@@ -524,7 +525,7 @@ def test_compaction_keeps_what_was_recalled_word_for_word(world: World, served: 
 
 @pytest.mark.parametrize(
     "turn",
-    [Turn(text="I am sorry."), Turn(text="[fact] cut of", stop="length"), Turn(text="\n".join(["[fact] x 1"] * 61))],
+    [Turn(text="I am sorry."), Turn(text="[fact] cut of", stop="length")],
 )
 def test_a_bad_reply_leaves_the_store_alone(world: World, served: Any, turn: Turn) -> None:
     fill(world, 60)
