@@ -73,8 +73,6 @@ _NAMES = {kind: name for name, kind in _ITEMS.items()}
 _FAILURES = {
     kind.__name__: kind for kind in (ProviderError, AuthError, ContextOverflow, OutputCapped, Unavailable, StreamBroken)
 }
-RUN_IN_REPLAY = frozenset({"todo_write", "focus_task", "focus_complete", "add_state", "compact_state"})
-"""Tools whose only effect is what later requests of the same run show: in a replay they do it again."""
 
 
 # --- record ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from agentctl.core.redact import Redactor
 from agentctl.core.types import JsonObject, ModelInfo
 from agentctl.engine.parts import LiveEvents
 from agentctl.providers.recorded import (
-    RUN_IN_REPLAY,
     Names,
     RecordedTool,
     Recorder,
@@ -90,12 +89,9 @@ class Tape:
         replayer = Replayer(self._replay)
         if self._settings.replay_tools == "live":
             return replayer, dict(tools)
-        return replayer, {name: self._replayed(name, tool, self._replay, outputs) for name, tool in tools.items()}
+        return replayer, {name: self._replayed(tool, self._replay, outputs) for name, tool in tools.items()}
 
-    def _replayed(self, name: str, tool: Tool, replay: Replay, outputs: KeptOutputs) -> Tool:
-        if name in RUN_IN_REPLAY:
-            return tool
-
+    def _replayed(self, tool: Tool, replay: Replay, outputs: KeptOutputs) -> Tool:
         def keep(count: int) -> None:
             """Takes the numbers that the recorded run took, so that later ones are the same."""
             while outputs.count < count:
