@@ -18,7 +18,7 @@ from agentctl.state.knowledge import Knowledge
 from agentctl.state.knowledge_note import Note
 from tests.cli.conftest import APIS, World, finish
 from tests.cli.test_startup import loaded
-from tests.server import Call, Fault, Turn
+from tests.server import Call, Counts, Fault, Turn
 
 QUARTZ = "Tests run with make QUARTZ"
 ASKED = "which command makes the tests run?"
@@ -211,7 +211,7 @@ def test_each_preset_keeps_its_budget(world: World, served: Any, preset: str, mo
 
 def test_a_project_without_notes_pays_nothing_for_them(world: World, served: Any) -> None:
     modules = loaded(world, "-p", "x", "--quiet", "--json", *_flags(served([Turn(text="42")])))
-    assert not modules & {"sqlite3", "agentctl.state.knowledge", "agentctl.config.remote"}
+    assert not modules & {"sqlite3", "agentctl.state.knowledge", "agentctl.state.knowledge_store"}
     assert not (world.home / ".local/share/agentctl/memory").exists()
 
 
@@ -390,8 +390,8 @@ def test_nothing_that_goes_wrong_while_learning_changes_the_end(world: World, se
 
 
 def test_caps_hold_while_learning(world: World, served: Any) -> None:
-    server = served([Turn(text="the answer")])
-    ran = learn(world, server, "--max-tokens", "20").ended("completed", 0)
+    server = served([Turn(text="the answer", usage=Counts(input=90_000, output=500))])
+    ran = learn(world, server, "--max-tokens", "100k").ended("completed", 0)
     assert [problem["code"] for problem in ran.done["problems"] if "memory" in problem["code"]] == [
         "memory-not-learned"
     ]

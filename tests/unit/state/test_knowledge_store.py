@@ -23,6 +23,7 @@ from agentctl.state.knowledge_store import (
     opened,
     patiently,
     patiently_async,
+    set_aside,
 )
 from tests.unit.state.knowledge_world import PROJECT, knowledge, process, store
 
@@ -176,6 +177,13 @@ def test_processes_that_find_damage_at_once_begin_one_new_store(tmp_path: Path) 
         assert one.communicate(timeout=60)[1] == b""
     assert {note.text for note in knowledge(tmp_path).valid()} == {f"writer {number}" for number in range(6)}
     assert len(list(tmp_path.glob("*.corrupt*"))) == 1
+
+
+def test_a_store_that_is_whole_is_not_set_aside(tmp_path: Path) -> None:
+    """Another run saw to the damage between finding it and taking the lock."""
+    knowledge(tmp_path).add("fact", "kept", "model")
+    assert set_aside(store(tmp_path)) is None
+    assert [note.text for note in knowledge(tmp_path).valid()] == ["kept"]
 
 
 def test_a_process_killed_while_it_writes_loses_nothing_that_it_said(tmp_path: Path) -> None:
