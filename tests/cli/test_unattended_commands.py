@@ -119,10 +119,9 @@ def test_no_command_reads_the_environment_of_agentctl(world: World, served: Any)
     """Of this run, its watcher, its keeper: every process that is there, by the command itself."""
     world.env["DEPLOY_TOKEN"] = "Only-agentctl-may-know-5"
     line = "cat /proc/[0-9]*/environ 2> refused.txt | tr '\\0' '\\n' > found.txt"
-    events = in_one_run(world, served, [line, "cat /proc/$PPID/mem | head -c 1", "grep -c . /proc/self/environ"])
+    events = in_one_run(world, served, [line])
     assert events[0]["exit_code"] == 0
     found = (world.cwd / "found.txt").read_text(errors="replace")
     assert "Only-agentctl-may-know-5" not in found
     assert "PAGER=cat" in found  # its own environment it may read
-    assert events[1]["output"].count("exit: 0") == 0 or "stdout" not in events[1]["output"]
     assert Path(world.cwd / "refused.txt").read_text() != ""
