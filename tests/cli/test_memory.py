@@ -204,7 +204,7 @@ def test_each_preset_keeps_its_budget(world: World, served: Any, preset: str, mo
 
 def test_a_project_without_notes_pays_nothing_for_them(world: World, served: Any) -> None:
     modules = loaded(world, "-p", "x", "--quiet", "--json", *_flags(served([Turn(text="42")])))
-    assert not modules & {"sqlite3", "agentctl.state.knowledge", "agentctl.config.remote"}
+    assert not modules & {"sqlite3", "agentctl.state.knowledge"}
     assert not (world.home / ".local/share/agentctl/memory").exists()
 
 
