@@ -16,6 +16,7 @@ from agentctl.core.record import Record
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Problem, Usage
 from agentctl.engine.budget import Budget
+from agentctl.runner.clock import SystemClock
 from agentctl.state.journal import Journal
 from agentctl.state.selection import Selected, busy, moved_notice, select, take_lease, wanted_of
 from agentctl.state.sessions import Sessions
@@ -166,5 +167,6 @@ def prune_after(settings: Settings, selected: Selected) -> None:
             Sessions(selected.path.parent),
             keep_days=settings.keep_days,
             keep_sessions=settings.keep_sessions,
+            now=SystemClock().now(),
             spares=selected.id,
         )

@@ -11,11 +11,11 @@ from agentctl.config.options import Options
 from agentctl.config.settings import Settings
 from agentctl.config.trust import WorkspaceReader
 from agentctl.core.errors import AuthError, ProviderError, TimedOut, UsageError
-from agentctl.core.ports import Provider, Spent, StreamItem, Viewed
+from agentctl.core.ports import Provider, Spent, Standing, StreamItem, Viewed
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.streams import closing
-from agentctl.core.types import JsonObject, ModelInfo, Request, RequestOptions, Usage
+from agentctl.core.types import Decision, JsonObject, ModelInfo, PendingCall, Request, RequestOptions, ToolCall, Usage
 from agentctl.engine.budget import Budget, Limits
 from agentctl.engine.compaction import compact_all
 from agentctl.engine.context import Context
@@ -46,6 +46,16 @@ class NoModel:
 
     async def close(self) -> None:
         return
+
+
+class NothingWaits:
+    """There are no calls in a summary."""
+
+    def standing(self, call: ToolCall, args: JsonObject | None = None) -> Standing:
+        return Standing(state="unknown")
+
+    def request(self, call: ToolCall, args: JsonObject, decision: Decision) -> PendingCall | str:
+        return ""
 
 
 @verb
@@ -129,6 +139,7 @@ def _parts(settings: Settings, saved: SavedSession, model: ModelInfo, provider: 
         provider=provider,
         context=context,
         tools={},
+        approvals=NothingWaits(),
         policy=load_run_policy(settings, WorkspaceReader(settings.root, settings.trust)),
         budget=Budget(limits, model.price),
         repeat=RepeatGuard(),

@@ -133,7 +133,12 @@ def sessions_prune(options: Options) -> int:
 
     settings = settings_of(options)
     sessions = sessions_of(settings)
-    pruned = prune(sessions, keep_days=settings.keep_days, keep_sessions=settings.keep_sessions)
+    pruned = prune(
+        sessions,
+        keep_days=settings.keep_days,
+        keep_sessions=settings.keep_sessions,
+        now=SystemClock().now(),
+    )
     limits = {"keep_days": settings.keep_days, "keep_sessions": settings.keep_sessions}
     left = len(sessions.entries())
     lines = [
