@@ -65,7 +65,7 @@ def test_review_passes(tmp_path: Path, checkout: Path) -> None:
     assert [end.code for end in ends] == [0, 0, 0, 0], ends[-1].log
     shown = ends[2].log.splitlines()
     assert shown[0] == "| The sum is a difference, but nobody uses it."
-    assert "| ::error::this is text" in shown
+    assert "| : :error::this is text" in shown
     assert [command for end in ends for command in commands_in(end.log)] == []
 
 
