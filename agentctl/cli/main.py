@@ -29,16 +29,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _open_standard_streams() -> None:
     """A standard stream that was closed (`>&-`) would give its number to the next file or socket, and what is printed
-    would go there. A closed stdout is one whose reader is gone."""
+    would go there."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            if number == 1:
-                reader, writer = os.pipe()
-                os.dup2(writer, number)
-                os.close(writer)
-                if reader != number:
-                    os.close(reader)
-            else:
-                os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            from agentctl.core.files import fill_standard_stream
+
+            fill_standard_stream(number)

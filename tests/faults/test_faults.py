@@ -137,7 +137,7 @@ def test_a_fault_at_every_write_of_a_session_that_goes_on(tmp_path: Path, kind: 
 def test_a_message_is_on_disk_before_its_calls_start_and_a_result_before_the_next_request(tmp_path: Path) -> None:
     """On disk: fsynced. From the order of what the process did, with no fault."""
     world = Faulty(tmp_path, SCRIPT)
-    ran = world.run(*GO_ON, "go", logs=True)
+    ran = world.run("--sandbox", "off", *GO_ON, "go", logs=True)  # which remembers what it found in a file of its own
     journal = world.journals()[0].read_bytes()
     ends = [place + 1 for place, byte in enumerate(ran.stdout) if byte == 10]
     events = said(ran.stdout)
