@@ -10,6 +10,10 @@ def main(argv: list[str] | None = None) -> int:
         os.write(2, b"agentctl: Windows is not supported. Run it in WSL 2 or in a Linux container.\n")
         return 2
     _open_standard_streams()
+    if argv is None and sys.getfilesystemencoding() != "utf-8":  # LC_ALL=C with PYTHONUTF8=0
+        from agentctl.core.spawn import restart_in_utf8
+
+        restart_in_utf8()
     words = sys.argv[1:] if argv is None else argv
     if words and words[0] in ("--version", "--help", "-h"):
         from agentctl.cli.fast import answer
