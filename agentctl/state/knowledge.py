@@ -19,7 +19,7 @@ from agentctl.state import knowledge_decay as decay
 from agentctl.state import knowledge_rows as rows
 from agentctl.state import knowledge_search as search
 from agentctl.state.knowledge_file import KnowledgeFile
-from agentctl.state.knowledge_likeness import compare, subject_of
+from agentctl.state.knowledge_likeness import compare, prepare, subject_of
 from agentctl.state.knowledge_note import Note, clean_text, cut_text, fold
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Knowledge:
         self.now = now
         self._redact = redact
         self._session = session
+        self._is_prepared = False
 
     @property
     def can_write(self) -> bool:
@@ -129,6 +130,7 @@ class Knowledge:
             created=self.now(),
             updated=self.now(),
         )
+        self._prepare()
         with self.file.writing() as store:
             added = self._merge(store, rows.valid_notes(store), draft)
             self._sweep(store, keep=added.note.id)
@@ -230,6 +232,13 @@ class Knowledge:
                 taken += self._merge(store, valid, draft, counts=False).is_new
             self._sweep(store)
         return taken
+
+    def _prepare(self) -> None:
+        """Other runs wait while this one writes: what can be reckoned before is, once."""
+        if not self._is_prepared:
+            for note in self.valid():
+                prepare(note.text)
+            self._is_prepared = True
 
     # --- inside a transaction -----------------------------------------------------------------------------------
 

@@ -81,5 +81,5 @@ def evicted(notes: Sequence[Note], now: str, *, keep: str = "") -> list[Note]:
 def due_for_purge(closed: Sequence[Note], now: str) -> list[Note]:
     """Closed notes that are deleted for good: after PURGE_DAYS, and the oldest beyond MAX_CLOSED."""
     newest = sorted(closed, key=lambda note: note.closed, reverse=True)
-    kept = [note for note in newest[:MAX_CLOSED] if age_days(note.closed, now) <= PURGE_DAYS]
-    return [note for note in closed if note not in kept]
+    kept = {note.id for note in newest[:MAX_CLOSED] if age_days(note.closed, now) <= PURGE_DAYS}
+    return [note for note in closed if note.id not in kept]

@@ -83,6 +83,11 @@ def similarity(left: frozenset[str], right: frozenset[str]) -> float:
     return len(left & right) / len(left | right) if left or right else 1.0
 
 
+def prepare(text: str) -> None:
+    """Does once what every comparison of this text needs, so that it is not done under a lock."""
+    shingles(text)
+
+
 def compare(old: str, new: str) -> Likeness:
     """same: the new one adds nothing. fuller: it says what the old one says, and more. contrary: it denies it."""
     if plain(old) == plain(new) and _marks(old) == _marks(new):

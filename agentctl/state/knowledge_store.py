@@ -2,8 +2,9 @@
 
 Rollback journal, not WAL: WAL shares memory between processes, which network home folders cannot, and needs to write
 beside the file even to read it, which read-only homes cannot. The file is small and writes are rare, so that readers
-who wait a few milliseconds for a writer are no loss. Nothing here waits: a locked store is StoreBusy at once, and
-`patiently` tries again until its deadline. A store is opened for each use, because another run may set it aside.
+who wait a few milliseconds for a writer are no loss. Nothing here waits, but a commit for readers: a locked store is
+StoreBusy at once, and `patiently` tries again until its deadline. A store is opened for each use, because another run
+may set it aside.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ VERSION = 1
 APPLICATION_ID = 0x61676B6E
 """In the header of the file, so that a database of another program is never taken for notes."""
 MAX_BYTES = 64 * 1024 * 1024
-WRITE_WAIT_S = 10.0
+WRITE_WAIT_S = 20.0
 READ_WAIT_S = 1.0
+COMMIT_WAIT_MS = 500
 CHECK_S, WORK_S = 5.0, 30.0
 """How long SQLite may look at a file, and then work on it; a crafted one could make it walk for ever."""
-_PAUSE_S = (0.002, 0.025)
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.01, 0.5
 
 SCHEMA = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -86,28 +88,36 @@ class StoreNewer(StoreFailure):
 # --- waiting ----------------------------------------------------------------------------------------------------------
 
 
+def _pauses() -> Iterator[float]:
+    """Longer and longer, by chance: many that wait must not keep the one that writes from its work."""
+    pause = _FIRST_PAUSE_S
+    while True:
+        yield random.uniform(pause / 2, pause)
+        pause = min(_LAST_PAUSE_S, pause * 1.5)
+
+
 def patiently(action: Callable[[], T], seconds: float) -> T:
     """The result of `action`, tried again while the store is busy. Raises StoreBusy after `seconds`."""
-    until = time.monotonic() + seconds
+    until, pauses = time.monotonic() + seconds, _pauses()
     while True:
         try:
             return action()
         except StoreBusy:
             if time.monotonic() > until:
                 raise
-        time.sleep(random.uniform(*_PAUSE_S))
+        time.sleep(next(pauses))
 
 
 async def patiently_async(action: Callable[[], T], seconds: float, sleep: Callable[[float], Awaitable[None]]) -> T:
     """The same between other work: a signal or a deadline is heard while it waits."""
-    until = time.monotonic() + seconds
+    until, pauses = time.monotonic() + seconds, _pauses()
     while True:
         try:
             return action()
         except StoreBusy:
             if time.monotonic() > until:
                 raise
-        await sleep(random.uniform(*_PAUSE_S))
+        await sleep(next(pauses))
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -150,6 +160,8 @@ def transaction(connection: Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        # Readers that are still at it need a few milliseconds, and SQLite lets no new ones in while it waits for them.
+        connection.execute(f"PRAGMA busy_timeout = {COMMIT_WAIT_MS}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
