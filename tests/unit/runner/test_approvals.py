@@ -72,6 +72,15 @@ def test_the_run_finishes_what_it_may_and_says_what_waits(place: Place) -> None:
     assert f"agentctl approvals approve --all -r {session}" in error["hint"]
 
 
+def test_the_commands_to_go_on_name_the_place(place: Place) -> None:
+    told = suspend(place, words=("--project", "owner/name"))
+    session = told.done["session"]
+    assert told.done["resume"] == f"agentctl -r {session} --project owner/name --on-ask suspend"
+    assert f"approvals approve --all -r {session} --project owner/name. Then" in told.of("error")[0]["hint"]
+    again = place.run(place.script(END), "-r", session, "--project", "owner/name", "--json")
+    assert (again.done["ended"], ids(again)) == ("suspended", ids(told))
+
+
 def test_approved_it_runs_once_and_the_turn_goes_on(place: Place, say: Any) -> None:
     told = suspend(place)
     assert say("approve", *ids(told))[0] == 0
