@@ -27,6 +27,7 @@ from agentctl.providers.presets import PRESETS
 from agentctl.providers.profiles import PROFILES
 from agentctl.runner.schema import events_schema
 from agentctl.sandbox.environment import PASSED
+from agentctl.sandbox.private import CACHES, TEMPORARY
 
 ROOT = Path(__file__).parents[1]
 FIELDS = Path(__file__).with_name("event_fields.toml")
@@ -277,11 +278,13 @@ def habits() -> str:
                 _CALL_IDS[profile.call_id_rule],
                 _SCHEMAS[profile.schema_rule],
                 code(profile.reasoning_echo),
+                "inside" if preset.api in profile.answer_parts else "behind",
                 "yes" if profile.parses_think_tags else "no",
                 "yes" if profile.recovers_calls else "no",
             )
         )
     titles = ("vendor", "output limit", "ids of calls", "schemas of tools", "reasoning goes back in")
+    titles = (*titles, "images of results")
     return table((*titles, "`<think>` is reasoning", "calls are read from text"), rows)
 
 
@@ -322,6 +325,11 @@ def environment() -> str:
     return table(("for", "variables"), ((what, codes(names)) for what, names in PASSED.items()))
 
 
+def caches() -> str:
+    rows = [("TMPDIR", TEMPORARY), ("XDG_RUNTIME_DIR", ("XDG_RUNTIME_DIR",)), ("caches", tuple(CACHES))]
+    return table(("what", "variables"), ((what, codes(names)) for what, names in rows))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "endings": endings,
     "envelope": envelope,
@@ -342,6 +350,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "path-guards": path_guards,
     "protected": protected,
     "environment": environment,
+    "caches": caches,
 }
 
 

@@ -61,6 +61,7 @@ class Options(Record):
     tool_timeout: float | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
+    budget_file: str | None = None
     max_context: int | None = None
     continue_: bool | None = None
     continue_or_new: bool | None = None
@@ -68,6 +69,8 @@ class Options(Record):
     session_key: str | None = None
     fork: bool | None = None
     on_busy: str | None = None
+    keep_days: int | None = None
+    keep_sessions: int | None = None
     record: str | None = None
     replay: str | None = None
     replay_tools: str | None = None
@@ -87,6 +90,8 @@ class Options(Record):
     strict: bool | None = None
     trust: str | None = None
     add_dir: tuple[str, ...] | None = None
+    sandbox: str | None = None
+    network: str | None = None
     pass_env: tuple[str, ...] | None = None
     secret_env: tuple[str, ...] | None = None
     no_skills: bool | None = None

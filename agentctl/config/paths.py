@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from agentctl.core.errors import ConfigError
 from agentctl.core.record import Record
 
+_NOWHERE = "/nonexistent"
 CONFIG_FILE = "config.toml"
 PROJECT_FOLDER = ".agentctl"
 
@@ -67,7 +69,7 @@ def _home(name: str, env: Mapping[str, str]) -> Path:
     if given.is_absolute():
         return given / "agentctl"
     if sys.platform.startswith("linux"):  # the rule is one line here, and platformdirs costs half an interpreter start
-        return Path(env.get("HOME") or Path.home(), default, "agentctl")
+        return Path(env.get("HOME") or _home_of_user(), default, "agentctl")
     import platformdirs
 
     places = platformdirs.PlatformDirs("agentctl", appauthor=False)
@@ -79,9 +81,20 @@ def _home(name: str, env: Mapping[str, str]) -> Path:
     }[name]
 
 
-def project_key(root: Path, name: str | None = None) -> str:
-    """SHA-256 in hex of `--project NAME`, or of the folder's real path."""
+def _home_of_user() -> str:
+    """Of a user without HOME; a place that cannot be written for one that the machine does not know."""
+    import pwd  # only without HOME
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir or _NOWHERE
+    except KeyError:
+        return _NOWHERE
+
+
+def project_key(root: Path, name: str | None = None, remote: str | None = None) -> str:
+    """SHA-256 in hex of `--project NAME`, or of the folder's real path, with `remote` for one that came later."""
     from hashlib import sha256
 
     said = f"name:{name}" if name else f"path:{root.resolve()}"
+    said = f"{said}\0remote:{remote}" if remote else said
     return sha256(said.encode("utf-8", "surrogateescape")).hexdigest()

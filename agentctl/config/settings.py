@@ -12,7 +12,7 @@ from typing import Any
 
 from agentctl.config.agents import AGENTS
 from agentctl.config.options import Options, read_value
-from agentctl.config.paths import Homes, homes, project_file, project_key
+from agentctl.config.paths import Homes, homes, project_file
 from agentctl.config.sources import (
     Given,
     Layer,
@@ -22,6 +22,7 @@ from agentctl.config.sources import (
     user_layer,
     user_refusals,
 )
+from agentctl.config.store import Store, find_store
 from agentctl.config.table import OPTIONS, Option
 from agentctl.config.trust import Trust, WorkspaceReader, decide
 from agentctl.core.errors import UsageError
@@ -34,6 +35,11 @@ BUILT_IN = "built-in"
 
 LEFT_OUT_BY_ISOLATED = ("no_skills", "no_memory", "no_mcp", "no_plugins", "no_instructions", "no_subagents")
 
+_PATHS = (
+    "policy", "output", "prompt_file", "answers", "record", "replay", "pin_file", "ca_file", "add_dir", "budget_file",
+)  # fmt: skip
+"""Options whose values are made absolute: from the folder of the file or of the run that gave them."""
+
 _DEFAULTS: Mapping[str, Any] = {
     "stdin": "auto",
     "format": "text",
@@ -44,6 +50,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "timeout": 1800.0,
     "tool_timeout": 120.0,
     "on_busy": "fail",
+    "keep_days": 30,
+    "keep_sessions": 200,
     "on_ask": "deny",
     "on_question": "assume",
     "replay_tools": "recorded",
@@ -51,6 +59,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "pin_mode": "text",
     "memory": "on",
     "trust": "workspace",
+    "sandbox": "auto",
+    "network": "loopback",
 }
 
 
@@ -77,6 +87,7 @@ class Settings(Record):
     """The workspace root: absolute, without symlinks, an existing folder."""
     project: str | None
     project_key: str
+    store: Store
     homes: Homes
     model: str | None
     api: str | None
@@ -107,6 +118,8 @@ class Settings(Record):
     tool_timeout: float
     max_tokens: int | None
     max_cost: float | None
+    budget_file: str | None
+    """Absolute path."""
     max_context: int | None
     continue_: bool
     continue_or_new: bool
@@ -114,6 +127,8 @@ class Settings(Record):
     session_key: str | None
     fork: bool
     on_busy: str
+    keep_days: int
+    keep_sessions: int
     record: str | None
     replay: str | None
     replay_tools: str
@@ -140,6 +155,10 @@ class Settings(Record):
     trust: Trust
     add_dir: tuple[str, ...]
     """Absolute paths."""
+    sandbox: str
+    """auto, off, required or required:N."""
+    network: str
+    """off, loopback or on."""
     pass_env: tuple[str, ...]
     secret_env: tuple[str, ...]
     no_skills: bool
@@ -178,14 +197,16 @@ def resolve(options: Options, *, env: Mapping[str, str], cwd: Path) -> Settings:
         problems = (*problems, *left_out)
     merged = _merge([_one_memory(_one_format(layer)) for layer in (*layers, project, user)])
     values, origins = _settle(merged, trust)
-    for name in ("policy", "output", "prompt_file", "answers", "record", "replay", "pin_file", "ca_file", "add_dir"):
+    for name in _PATHS:
         values[name] = _absolute(merged.get(name), values[name], root, places.config_file, cwd)
     can_ask = bool(values["answers"] or values["answer"]) or values["on_question"] == "fail"
     values["tools"], narrowed = _tools(values["tools"], values["agent"], origins["tools"], can_ask=can_ask)
+    store = find_store(places, root, values["project"])
     return Settings(
         **{name: value for name, value in values.items() if name in Settings.fields},
         root=root,
-        project_key=project_key(root, values["project"]),
+        project_key=store.key,
+        store=store,
         homes=places,
         origins=MappingProxyType(origins),
         problems=(*problems, *narrowed),

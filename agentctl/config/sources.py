@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from agentctl.config.paths import CONFIG_FILE, PROJECT_FOLDER, project_file
 from agentctl.config.table import BY_KEY, BY_VARIABLE, VARIABLE_PREFIX, Option
 from agentctl.config.trust import WorkspaceReader
 from agentctl.core.errors import ConfigError
+from agentctl.core.files import read_limited
 from agentctl.core.record import Record
 from agentctl.core.text import did_you_mean
 from agentctl.core.types import JsonObject, Problem
@@ -32,7 +34,7 @@ OTHER_VARIABLES = ("AGENTCTL_HOME", "AGENTCTL_API_KEY", "AGENTCTL_APPROVAL_KEY")
 REFUSALS = ("deny",)
 """Keys of a project file that count even when it is not trusted: they only take away."""
 
-_NEVER_PROJECT_WORDS = ("network", "sandbox", "api_key")
+_NEVER_PROJECT_WORDS = ("api_key",)
 """Left out of a project file by name, besides the options that say so; so is every other key variable."""
 
 _MAX_BYTES = 1_000_000
@@ -89,15 +91,13 @@ def user_refusals(path: Path) -> Layer:
 
 def _file(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        return read_limited(path, _MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return b""
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise ConfigError(f"{path}: larger than 1 MB.", hint="A config file holds a few lines.") from None
         raise ConfigError(f"{path}: {error.strerror}.", hint="Make it a readable file or remove it.") from error
-    if len(data) > _MAX_BYTES:
-        raise ConfigError(f"{path}: larger than 1 MB.", hint="A config file holds a few lines.")
-    return data
 
 
 def project_layer(reader: WorkspaceReader, root: Path, user_file: Path) -> tuple[Layer, tuple[Problem, ...]]:

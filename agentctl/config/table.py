@@ -72,6 +72,7 @@ GROUPS: tuple[str, ...] = (PROMPT, OUTPUT, PLACE, MODEL, LIMITS, SESSION, STATE,
 APIS = ("openai-chat", "openai-responses", "anthropic-messages")
 THINKING = ("off", "low", "medium", "high", "max")
 MAX_TOOL_TIMEOUT_S = 600
+SANDBOXES = ("auto", "off", "required", "required:1", "required:2", "required:3")
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -422,6 +423,15 @@ OPTIONS: tuple[Option, ...] = (
         help="Cost of the run. [none]",
     ),
     Option(
+        name="budget_file",
+        flags=("--budget-file",),
+        kind="path",
+        group=LIMITS,
+        metavar="FILE",
+        is_never_project=True,
+        help="A budget that several runs share; the file holds its caps and what is spent.",
+    ),
+    Option(
         name="max_context",
         flags=("--max-context",),
         kind="size",
@@ -477,6 +487,24 @@ OPTIONS: tuple[Option, ...] = (
         group=SESSION,
         choices=("fail", "wait", "fork"),
         help="When another run holds the session: fail, wait for it, or fork. [fail]",
+    ),
+    Option(
+        name="keep_days",
+        flags=("--keep-days",),
+        kind="count",
+        group=SESSION,
+        metavar="N",
+        minimum=1,
+        help="Sessions untouched for longer are removed at the end of a run. [30]",
+    ),
+    Option(
+        name="keep_sessions",
+        flags=("--keep-sessions",),
+        kind="count",
+        group=SESSION,
+        metavar="N",
+        minimum=1,
+        help="Of the others, the newest that stay. [200]",
     ),
     Option(
         name="record",
@@ -628,6 +656,26 @@ OPTIONS: tuple[Option, ...] = (
         choices=("workspace", "base", "none"),
         is_never_project=True,
         help="What the checkout may say: workspace, base (as of the base commit) or none. [base on pull requests]",
+    ),
+    Option(
+        name="sandbox",
+        flags=("--sandbox",),
+        kind="choice",
+        group=SAFETY,
+        metavar="auto|off|required[:N]",
+        choices=SANDBOXES,
+        is_never_project=True,
+        help="How commands are contained: the best level this machine proves, level 1, or at least level N or none. "
+        "[auto]",
+    ),
+    Option(
+        name="network",
+        flags=("--network",),
+        kind="choice",
+        group=SAFETY,
+        choices=("off", "loopback", "on"),
+        is_never_project=True,
+        help="What commands reach: nothing, a loopback of their own, or the network. [loopback]",
     ),
     Option(
         name="pass_env",

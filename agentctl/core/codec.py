@@ -35,6 +35,8 @@ _PARTS: dict[str, type[Record]] = {
 _NAMES = {kind: name for name, kind in _PARTS.items()}
 _LINE_BREAKS = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "\x85\u2028\u2029")
 """Line breaks for some readers (str.splitlines, old JavaScript), so they leave as escapes."""
+_LOG_COMMAND = (b"##[", b"##\\u005b")
+"""Obeyed by GitHub's runner wherever it stands in a line of a log."""
 
 
 def scrub(value: Any) -> Any:
@@ -56,7 +58,7 @@ def dumps(value: object, *, indent: bool = False) -> bytes:
         data = orjson.dumps(value, _plain, orjson.OPT_INDENT_2 if indent else 0)
     except TypeError:
         data = _dumps_odd(value, indent=indent)
-    for sign, escape in _LINE_BREAKS:
+    for sign, escape in (*_LINE_BREAKS, _LOG_COMMAND):
         if sign in data:
             data = data.replace(sign, escape)
     return data
@@ -115,20 +117,18 @@ def message_to_dict(message: Message) -> JsonObject:
 def message_from_dict(row: JsonObject) -> Message:
     """Back from the journal. Raises KeyError, TypeError or ValueError when the row is not a message."""
     opaque = row.get("opaque")
-    return Message(
-        role=row["role"], parts=tuple(_part(part) for part in row["parts"]), opaque=Opaque(**opaque) if opaque else None
-    )
+    parts = tuple(map(_part, row["parts"]))
+    return Message.from_fields({"role": row["role"], "parts": parts, "opaque": Opaque(**opaque) if opaque else None})
 
 
 def _part(row: JsonObject) -> Part:
-    values = {name: value for name, value in row.items() if name != "part"}
+    values = dict(row)
+    kind = _PARTS[values.pop("part")]
     if values.get("opaque"):
         values["opaque"] = Opaque(**values["opaque"])
-    if values.get("images"):
+    if "images" in values:
         values["images"] = tuple(Image(**image) for image in values["images"])
-    elif "images" in values:
-        values["images"] = ()
-    return _PARTS[row["part"]](**values)  # type: ignore[return-value]  # _PARTS holds exactly the members of Part
+    return kind.from_fields(values)  # type: ignore[return-value]  # _PARTS holds exactly the members of Part
 
 
 def price_from_dict(row: JsonObject) -> Price:

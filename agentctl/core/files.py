@@ -12,10 +12,11 @@ import fcntl
 import os
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from agentctl.core.record import Record
 
@@ -161,6 +162,29 @@ def replace_file(
         sync_folder(directory)
 
 
+@contextmanager
+def replacing(target: str | Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `target` when the block ends well, and goes when it does not."""
+    path = Path(target)
+    temp = path.with_name(f"{_TEMP_PREFIX}{os.urandom(8).hex()}{_TEMP_SUFFIX}")
+    descriptor = create_file(temp, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        temp.rename(path)
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync_folder(folder)
+    finally:
+        os.close(folder)
+
+
 def _stat_target(name: str, directory: int) -> os.stat_result | None:
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -240,12 +264,17 @@ def create_file(path: str | Path, mode: int = 0o600) -> int:
 
 
 def open_append(path: str | Path, mode: int = 0o600) -> int:
-    """A log for append_record, made when it is missing. Its last component must not be a symlink. Raises OSError."""
+    """A log for append_record, made when it is missing; one that is open to more users than `mode` says is closed.
+
+    Its last component must not be a symlink. Raises OSError.
+    """
     flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
         fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        return _only_regular(os.open(path, flags), path)
+        fd = _only_regular(os.open(path, flags), path)
+        make_private(fd, mode)
+        return fd
     os.fchmod(fd, mode)
     folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -301,10 +330,16 @@ class Lock:
         self.path = path
 
     def release(self) -> None:
-        """Frees the lock. The file stays: removing it would let two holders in."""
+        """Frees the lock. The file stays."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def remove(self) -> None:
+        """Removes the file of the lock that is held, and frees it. Who opened it before finds that out in lock_file."""
+        with suppress(OSError):
+            self.path.unlink()
+        self.release()
 
     def __enter__(self) -> Self:
         return self
@@ -317,19 +352,32 @@ class Lock:
 
 def lock_file(path: str | Path) -> Lock:
     """Takes the lock at once or raises LockHeld with its holder. Makes the file (0600) when it is missing."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
-    try:
-        _check_regular(os.fstat(fd), path)
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LockHeld(Path(path), _read_holder(fd)) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()} {int(time.time())} {os.uname().nodename}\n".encode(), 0)
-    except BaseException:
-        os.close(fd)
-        raise
-    return Lock(fd, Path(path))
+            _check_regular(os.fstat(fd), path)
+            make_private(fd, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LockHeld(Path(path), _read_holder(fd)) from None
+            if not _is_at(fd, path):  # its holder removed it in between: a lock that nobody else can meet
+                os.close(fd)
+                continue
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()} {int(time.time())} {os.uname().nodename}\n".encode(), 0)
+        except BaseException:
+            os.close(fd)
+            raise
+        return Lock(fd, Path(path))
+
+
+def _is_at(fd: int, path: str | Path) -> bool:
+    """Whether the open file is the one that the path names now."""
+    try:
+        return os.path.samestat(os.fstat(fd), Path(path).lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _read_holder(fd: int) -> Holder:
@@ -340,8 +388,57 @@ def _read_holder(fd: int) -> Holder:
         return Holder(pid=None, host="", age_s=None)
 
 
+class RangeLock:
+    """Exclusive locks on single bytes of a file; the file need not have them. Another open of it, also in the same
+    process, does not get a byte that is taken. The kernel frees all of them when the process dies, however it dies.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Makes the file (0600) when it is missing. Raises OSError."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        self._fd = _only_regular(os.open(path, flags, 0o600), path)
+
+    def try_take(self, place: int) -> bool:
+        """Takes the byte at this offset; False when another holder has it. Raises OSError where there are no locks."""
+        try:
+            self._set(fcntl.F_WRLCK, place)
+        except (BlockingIOError, PermissionError):  # EAGAIN or EACCES, as POSIX leaves open
+            return False
+        return True
+
+    def let_go(self, place: int) -> None:
+        self._set(fcntl.F_UNLCK, place)
+
+    def close(self) -> None:
+        """Frees all. The file stays: removing it would let two holders in."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _set(self, kind: int, place: int) -> None:
+        import struct  # only runs that share something take single bytes
+
+        if hasattr(fcntl, "F_OFD_SETLK"):  # Linux: bound to this open file, not to the process
+            row = struct.pack("hhqqi4x", kind, os.SEEK_SET, place, 1, 0)
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, row)
+        else:
+            operation = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
+            fcntl.lockf(self._fd, operation, 1, place)
+
+
+def make_private(fd: int, mode: int) -> None:
+    """Takes an open file or folder from users that `mode` does not name. Somebody else's is left as it is."""
+    found = stat.S_IMODE(os.fstat(fd).st_mode)
+    if found & ~mode & 0o7777 or found & mode & 0o700 != mode & 0o700:
+        with suppress(PermissionError):
+            os.fchmod(fd, mode)
+
+
 def make_private_dir(path: str | Path) -> Path:
-    """The folder, made with mode 0700 together with its missing parents, whatever the umask. Raises OSError."""
+    """The folder, made with mode 0700 together with its missing parents, whatever the umask. Raises OSError.
+
+    A folder that is there already and open to others is closed to them; its parents are left alone.
+    """
     folder = Path(path)
     missing = []
     for step in (folder, *folder.parents):
@@ -354,4 +451,14 @@ def make_private_dir(path: str | Path) -> Path:
             step.chmod(0o700)
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    if not missing:
+        keep_private(folder)
     return folder
+
+
+def keep_private(folder: Path) -> None:
+    """Takes the rights of others away from a folder of ours; what another owner set stays as it is."""
+    with suppress(OSError):
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & 0o077:
+            folder.chmod(mode & 0o700)

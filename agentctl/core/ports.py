@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 from agentctl.core.events import Event, Notice, Retry
 from agentctl.core.record import Record
 from agentctl.core.types import (
+    Amount,
     CommandEnd,
     CommandLine,
     Decision,
@@ -197,6 +198,25 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+
+class Ledger(Protocol):
+    """Money and tokens that many runs share."""
+
+    max_cost: float | None
+    """USD for all runs together. None: no cap."""
+    max_tokens: int | None
+
+    def admit(self, least: Amount, most: Amount) -> bool:
+        """Reserves `most` for a request that uses at least `least`. False: ask again later, others may give some back.
+
+        Raises LimitReached when what all runs have spent leaves no room for `least`. Never waits for long.
+        """
+        ...
+
+    def settle(self, most: Amount, spent: Amount) -> None:
+        """Gives `most` back and counts what was spent. Never raises; what cannot be settled stays reserved."""
+        ...
 
 
 Where: TypeAlias = Literal["stable", "turn", "tail", "head", "step"]

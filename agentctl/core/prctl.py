@@ -25,15 +25,24 @@ CAP_AMBIENT_CLEAR_ALL = 4
 FORBIDDEN_CAPABILITIES = {"CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "CAP_BPF": 39}
 """With one of these a command that runs as root reads the memory or the environment of agentctl."""
 
+_SYMBOLS: dict[str, int] = {}
 _CAP_SETPCAP = 8
 _CAPABILITY_VERSION = 0x20080522
 
 
-def prctl(option: int, argument: int = 0) -> int:
-    """The result of prctl(2); -1 when the kernel refused it or is not Linux."""
+def prctl(option: int, argument: int = 0, structure: bytes | int = 0) -> int:
+    """The result of prctl(2); -1 when the kernel refused it or is not Linux. `structure` is a third argument."""
     if sys.platform != "linux" or _ctypes is None:
         return -1
-    return int(_ctypes.call_function(_symbol("prctl"), (option, argument, 0, 0, 0)))
+    return int(_ctypes.call_function(_symbol("prctl"), (option, argument, structure, 0, 0)))
+
+
+def kernel_call(number: int, *arguments: bytes | int | None) -> int:
+    """The result of syscall(2) for a call that has the same number everywhere; -1 when refused or not Linux. Bytes go
+    as a pointer to them, None as a null pointer."""
+    if sys.platform != "linux" or _ctypes is None:
+        return -1
+    return int(_ctypes.call_function(_symbol("syscall"), (number, *arguments)))
 
 
 def capability_sets() -> dict[str, int]:
@@ -80,4 +89,6 @@ def _set_capabilities(effective: int, permitted: int, inheritable: int) -> None:
 
 
 def _symbol(name: str) -> int:
-    return _ctypes.dlsym(_ctypes.dlopen(None, 0), name)  # type: ignore[arg-type]  # None is the program itself
+    if name not in _SYMBOLS:
+        _SYMBOLS[name] = _ctypes.dlsym(_ctypes.dlopen(None, 0), name)  # type: ignore[arg-type]  # None is the program itself
+    return _SYMBOLS[name]

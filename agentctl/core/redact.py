@@ -1,7 +1,8 @@
-"""Secret values out of everything that leaves a run: masked as they are, base64, URL- and JSON-encoded, and in hex.
+"""Secret values out of everything that leaves a run: masked as they are, base64, URL- and JSON-encoded, hex, reversed.
 
-The order everywhere is redact, then cut, then escape. Masking is best effort: a value that a program transforms in
-another way is not recognised.
+The order everywhere is redact, then cut, then escape. What a tool had to cut before that is looked at again: the
+beginning of a secret in front of a sign of the cut is masked, too. Masking is best effort: a value that a program
+transforms in another way is not recognised.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ itself always is."""
 SHORTEST_LINE = 8
 """A line of a secret of many lines is masked by itself from this length on."""
 
+SHORTEST_CUT = 4
+"""So many characters of a secret in front of a cut are masked; fewer tell nothing."""
+
+_CUTS = ("…", "\n... [")
+"""How our tools mark that a text was cut."""
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _LONG = 2000
 """From this many characters on one search per form is faster than one regular expression over all."""
@@ -46,9 +52,14 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The same text with every known form of every secret replaced by `[masked:NAME]`."""
-        if self._pattern is None or not self._is_hit(text):
+        if self._pattern is None:
             return text
-        return self._pattern.sub(self._mask, text)
+        if self._is_hit(text):
+            text = self._pattern.sub(self._mask, text)
+        for sign in _CUTS:
+            if sign in text:
+                text = self._mask_cut(text, sign)
+        return text
 
     def value(self, value: Any) -> Any:
         """The same JSON value with every text in it masked, keys too. Values that hold no secret are not copied."""
@@ -97,6 +108,17 @@ class Redactor:
             if done > end:
                 end = len(text) - self.held_back(text[done:])
         return "".join((*shown, text[done:end])), text[end:]
+
+    def _mask_cut(self, text: str, sign: str) -> str:
+        """What stands in front of the sign and could be the beginning of a secret is masked like the whole."""
+        *pieces, last = text.split(sign)
+        for number, piece in enumerate(pieces):
+            held = self.held_back(piece)
+            if held >= SHORTEST_CUT:
+                start = piece[len(piece) - held :]
+                name = next(mask for form, mask in self._masks.items() if form.startswith(start))
+                pieces[number] = piece[: len(piece) - held] + name
+        return sign.join((*pieces, last))
 
     def _is_hit(self, text: str) -> bool:
         if len(text) < _LONG:
@@ -168,6 +190,7 @@ def _encodings(text: str) -> Iterator[str]:
         yield dumps(text)[1:-1]
     yield data.hex()
     yield data.hex().upper()
+    yield text[::-1]
 
 
 def _base64_inside(data: bytes, offset: int) -> str:

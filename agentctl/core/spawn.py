@@ -172,13 +172,19 @@ class Launched(Record):
     stderr: int
 
 
+_ending: list[subprocess.Popen[bytes]] = []
+"""Watchers that took longer to end, as on a busy machine; they are reaped when the next one ends."""
+
+
 class Watcher:
     """The process below this run that starts its commands. Started at the first use, and again when it was killed.
 
-    Ends by itself, and all commands with it, when this process is gone.
+    Ends by itself, and all commands with it, when this process is gone. `plan` (core/confine.py) confines every
+    command; one that cannot be confined by it does not run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plan: bytes = b"") -> None:
+        self._plan = plan
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self.losses = 0
@@ -200,6 +206,7 @@ class Watcher:
             argv = [sys.executable, "-I", "-S", "-c", code]
             with theirs:
                 self._process = start(argv, cwd="/", env={"LC_ALL": "C.UTF-8"}, stdin=theirs.fileno())
+            ours.sendall(len(self._plan).to_bytes(4, "little") + self._plan)
             self._socket = ours
         return self._socket
 
@@ -228,9 +235,12 @@ class Watcher:
             return
         self._socket.close()
         self._socket = None
-        with suppress(TimeoutExpired):
+        try:
             if self._process.wait(CLOSE_S) < 0:
                 self.losses += 1
+        except TimeoutExpired:
+            _ending.append(self._process)
+        _ending[:] = [process for process in _ending if process.poll() is None]
 
     def _hand_over(self, fds: list[int]) -> None:
         from socket import send_fds

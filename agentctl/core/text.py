@@ -35,8 +35,10 @@ def cut_end(text: str, limit: int) -> str:
 
 def one_line(text: str, limit: int = 120) -> str:
     """Whitespace folded, control characters gone, cut: for log lines and summaries."""
-    folded = "".join(char if char.isprintable() else " " for char in text)
-    return cut_end(" ".join(folded.split()), limit)
+    head = text[: 8 * limit]  # the rest of a long text would be cut anyway
+    folded = "".join(char if char.isprintable() else " " for char in head)
+    line = " ".join(folded.split())
+    return cut_end(line if len(head) == len(text) else f"{line} …", limit)
 
 
 def estimate_tokens(text: str) -> int:

@@ -32,11 +32,19 @@ TOOL_NAMES: dict[str, ToolName] = {
         ToolName(name="delete_file", set="edit-plus", effect="write"),
         ToolName(name="todo_write", set="session", effect="state"),
         ToolName(name="ask", set="session", effect="state"),
+        ToolName(name="focus_task", set="session", effect="state"),
+        ToolName(name="focus_complete", set="session", effect="state"),
+        ToolName(name="add_state", set="session", effect="state"),
+        ToolName(name="read_state", set="session", effect="state"),
+        ToolName(name="compact_state", set="session", effect="state"),
         ToolName(name="remember", set="session", effect="state"),
         ToolName(name="recall", set="session", effect="state"),
         ToolName(name="forget", set="session", effect="state"),
     )
 }
+
+SESSION_STATE = frozenset({"todo_write", "focus_task", "focus_complete", "add_state", "read_state", "compact_state"})
+"""What these keep belongs to the session and shows in later requests, so a replay of recorded results runs them too."""
 
 SETS: tuple[ToolSet, ...] = ("core", "edit-plus", "session")
 """The sets that have tools in this version; all of them are offered by default."""

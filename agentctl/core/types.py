@@ -123,6 +123,16 @@ class Usage(Record):
         return self.prompt + self.output
 
 
+class Amount(Record):
+    """What requests use of a shared budget."""
+
+    cost_usd: float = 0.0
+    tokens: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(cost_usd=self.cost_usd + other.cost_usd, tokens=self.tokens + other.tokens)
+
+
 class PriceTier(Record):
     """What every token of a response costs whose prompt is longer than `above` tokens."""
 
@@ -388,3 +398,5 @@ class CommandEnd(Record):
     is_timed_out: bool = False
     is_interrupted: bool = False
     """SIGUSR1 stopped it; its effects are unknown."""
+    notes: tuple[str, ...] = ()
+    """What the sandbox has to say about it, a line each: what it undid, and which flag would lift a refusal."""

@@ -9,7 +9,9 @@ are never mixed up and no process id is signalled that could belong to somebody 
 children and the group of a leader that it has not reaped. The end of a socket is the order to kill.
 
 Started by `core/spawn.py` with one of these sockets as stdin. It is a script of its own that must start in about
-10 ms, so it imports nothing of the project but prctl, and `_socket` instead of `socket` (8 ms for its enums).
+10 ms, so it imports nothing of the project but prctl and confine, and `_socket` instead of `socket` (8 ms for its
+enums). The first thing it is sent is a length (4 bytes) and the plan (core/confine.py) by which every command is
+confined; a length of 0 is no plan. A plan that cannot be carried out fails each command.
 
 What a keeper is sent on its socket: a length (4 bytes) and a marshalled (program, argv, cwd, env), then at most one
 order, TERMINATE or KILL. What it answers, a line each: `starting 0` when the next thing is the
@@ -21,6 +23,7 @@ and, when nothing of the tree is left, `dead COUNT` with the number of processes
 
 from __future__ import annotations
 
+import _signal as signals  # type: ignore[import-not-found]  # `signal` costs 5 ms
 import _socket
 import marshal
 import os
@@ -28,6 +31,7 @@ import select
 import sys
 import time
 
+from agentctl.core.confine import Confinement, NotConfined
 from agentctl.core.prctl import SET_CHILD_SUBREAPER, SET_DUMPABLE, drop_capabilities, prctl
 
 TERMINATE = b"T"
@@ -54,12 +58,34 @@ def main() -> None:
         drop_capabilities()
         run = _socket.socket(fileno=os.dup(0))
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        _serve(run)
+        _serve(run, _read_plan(run))
     finally:
         os._exit(0)
 
 
-def _serve(run: _socket.socket) -> None:
+def _read_plan(run: _socket.socket) -> Confinement | NotConfined | None:
+    """How commands are confined, or why they cannot be; None when they need not be."""
+    size = int.from_bytes(read_exactly(run, 4), "little")
+    if not size:
+        return None
+    try:
+        return Confinement(read_exactly(run, size))
+    except NotConfined as error:
+        return error
+
+
+def read_exactly(source: _socket.socket, size: int) -> bytes:
+    """Raises ConnectionResetError at an early end."""
+    data = b""
+    while len(data) < size:
+        chunk = source.recv(size - len(data))
+        if not chunk:
+            raise ConnectionResetError
+        data += chunk
+    return data
+
+
+def _serve(run: _socket.socket, confinement: Confinement | NotConfined | None) -> None:
     keepers: dict[int, int] = {}
     poller = select.poll()
     poller.register(run.fileno(), select.POLLIN)
@@ -71,7 +97,7 @@ def _serve(run: _socket.socket) -> None:
             if fds is None:
                 is_open = False
                 poller.unregister(run.fileno())
-            elif (pid := _fork_keeper(run, keepers, fds)) > 0:
+            elif (pid := _fork_keeper(run, keepers, fds, confinement)) > 0:
                 keepers[pid] = _watch(pid, poller)
         ended = [pid for pid in keepers if _reap(pid) is not None]
         for pid in ended:
@@ -96,7 +122,9 @@ def _receive(run: _socket.socket) -> list[int] | None:
     return fds if data else None
 
 
-def _fork_keeper(run: _socket.socket, keepers: dict[int, int], fds: list[int]) -> int:
+def _fork_keeper(
+    run: _socket.socket, keepers: dict[int, int], fds: list[int], confinement: Confinement | NotConfined | None
+) -> int:
     """Its pid, or -1 when there cannot be one; the run sees its socket close."""
     try:
         pid = os.fork() if len(fds) == 3 else -1
@@ -110,7 +138,7 @@ def _fork_keeper(run: _socket.socket, keepers: dict[int, int], fds: list[int]) -
                 if fd >= 0:
                     os.close(fd)
             prctl(SET_CHILD_SUBREAPER, 1)
-            _Keeper(_socket.socket(fileno=fds[2])).keep(fds[0], fds[1])
+            _Keeper(_socket.socket(fileno=fds[2]), confinement).keep(fds[0], fds[1])
         finally:
             os._exit(0)
     for fd in fds:
@@ -132,8 +160,10 @@ def kill_strays(keepers: set[int]) -> None:
 class _Keeper:
     """Holds one command. Every method may run after the run is gone; then answers go nowhere."""
 
-    def __init__(self, control: _socket.socket) -> None:
+    def __init__(self, control: _socket.socket, confinement: Confinement | NotConfined | None) -> None:
         self.control = control
+        self.confinement = confinement
+        self.is_wrapped = isinstance(confinement, Confinement) and confinement.is_wrapped
         self.leader = 0
         self.pidfd = -1
         self.status: int | None = None
@@ -143,12 +173,16 @@ class _Keeper:
     def keep(self, stdout: int, stderr: int) -> None:
         place = "request"
         try:
-            program, argv, cwd, env = marshal.loads(self._read(int.from_bytes(self._read(4), "little")))
+            size = int.from_bytes(read_exactly(self.control, 4), "little")
+            program, argv, cwd, env = marshal.loads(read_exactly(self.control, size))
             place = "cwd"
             os.chdir(cwd)
             place = "program"
             self._say("starting 0")
             self._start(program, argv, env, stdout, stderr)
+        except NotConfined as error:
+            self._say(f"failed {error.errno or 0} {error.place}")
+            return
         except OSError as error:
             self._say(f"failed {error.errno or 0} {place}")
             return
@@ -157,24 +191,13 @@ class _Keeper:
         self._wait()
         _reap(self.leader)
 
-    def _read(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            chunk = self.control.recv(size - len(data))
-            if not chunk:
-                raise ConnectionResetError
-            data += chunk
-        return data
-
     def _start(self, program: bytes, argv: list[bytes], env: dict[bytes, bytes], stdout: int, stderr: int) -> None:
-        actions = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, stdout, 1),
-            (os.POSIX_SPAWN_DUP2, stderr, 2),
-        ]
-        self.leader = os.posix_spawn(
-            program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=RESET_SIGNALS
-        )
+        if isinstance(self.confinement, NotConfined):
+            raise self.confinement
+        if self.confinement is None:
+            self.leader = _spawn(program, argv, env, stdout, stderr)
+        else:
+            self.leader = _fork_confined(self.confinement, program, argv, env, stdout, stderr)
         self.pidfd = _watch(self.leader, self.poller)
 
     def _wait(self) -> None:
@@ -211,7 +234,15 @@ class _Keeper:
         return any(fd == self.control.fileno() for fd, _ in self.poller.poll(timeout_ms))
 
     def _signal_all(self, number: int) -> None:
-        """To the group, and to the daemons that have left it and lost their parent."""
+        """To the group, and to the daemons that have left it and lost their parent.
+
+        A wrapper would end at a SIGTERM and take the command along before it can clean up, so it is passed over: what
+        stands below it ends first, and its first process does not hear signals from outside.
+        """
+        if self.is_wrapped and number == SIGTERM:
+            for pid in _below(self.leader):
+                _signal(os.kill, pid, number)
+            return
         _signal(os.killpg, self.leader, number)
         for pid in self._others():
             _signal(os.kill, pid, number)
@@ -249,11 +280,69 @@ class _Keeper:
             pass  # the run is gone
 
 
-def children() -> list[int]:
-    """The children of this process, zombies too. Only on Linux; elsewhere there are only groups."""
-    me = os.getpid()
+def _spawn(program: bytes, argv: list[bytes], env: dict[bytes, bytes], stdout: int, stderr: int) -> int:
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, stdout, 1),
+        (os.POSIX_SPAWN_DUP2, stderr, 2),
+    ]
+    return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=RESET_SIGNALS)
+
+
+def _fork_confined(
+    confinement: Confinement, program: bytes, argv: list[bytes], env: dict[bytes, bytes], stdout: int, stderr: int
+) -> int:
+    """As `_spawn`, with the walls put up between fork and exec. Returns when the program is loaded; raises OSError
+    when it could not be, NotConfined when a wall does not stand."""
+    heard, said = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        number, place = 0, "process"
+        try:
+            os.setsid()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(stdout, 1)
+            os.dup2(stderr, 2)
+            for reset in RESET_SIGNALS:
+                signals.signal(reset, signals.SIG_DFL)
+            signals.pthread_sigmask(signals.SIG_SETMASK, ())
+            confinement.enter()
+            place = "program"
+            os.execve(program, argv, env)
+        except NotConfined as error:
+            place, number = error.place, error.errno or 0
+        except OSError as error:
+            number = error.errno or 0
+        finally:
+            os.write(said, b"%d %s" % (number, place.encode()))
+            os._exit(127)
+    os.close(said)
+    failure = os.read(heard, 100)
+    os.close(heard)
+    if failure:
+        os.waitpid(pid, 0)
+        code, _, place = failure.decode().partition(" ")
+        raise OSError(int(code), place) if place in ("program", "process") else NotConfined(place, int(code))
+    return pid
+
+
+def _below(pid: int) -> list[int]:
+    """The descendants of a process, as far as they have parents among them."""
+    found = []
+    waiting = [pid]
+    while waiting:
+        inner = children(waiting.pop())
+        found += inner
+        waiting += inner
+    return found
+
+
+def children(parent: int = 0) -> list[int]:
+    """The children of a process, zombies too; without a number, of this one. Of others those of the first thread.
+    Only on Linux; elsewhere there are only groups."""
+    me = parent or os.getpid()
     try:
-        with open(f"/proc/self/task/{me}/children", "rb") as listing:
+        with open(f"/proc/{me}/task/{me}/children", "rb") as listing:
             return [int(pid) for pid in listing.read().split()]
     except OSError:
         return _children_by_scan(me) if sys.platform == "linux" else []

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from agentctl.core.errors import DeniedTooOften, LimitReached
-from agentctl.core.ports import Spent
+from collections.abc import Callable, Iterator
+
+from agentctl.core.errors import DeniedTooOften, LimitReached, UsageError
+from agentctl.core.events import Notice
+from agentctl.core.ports import Ledger, Spent, Where
 from agentctl.core.record import Record
-from agentctl.core.types import Price, Usage
+from agentctl.core.types import Amount, Price, Request, Usage
+
+NEAR = 0.8
+"""Share of a cap from which on it is near."""
+FEW, FEW_SHARE = 3, 0.1
+"""Steps and calls that are few: this number, or this share of their cap."""
+INPUT_MARGIN = 1.25
+"""What a request sends is estimated; the most that it can cost is reckoned with this factor."""
+UNKNOWN_MAXIMUM = 32_000
+"""Output tokens of an answer, when neither the request nor the catalogue limits them."""
 
 
 class Limits(Record):
@@ -21,7 +33,8 @@ class Limits(Record):
 class Budget:
     """Counts what the run has used. Overshoot is at most one response, because nobody knows its size before."""
 
-    def __init__(self, limits: Limits, price: Price | None) -> None:
+    def __init__(self, limits: Limits, price: Price | None, ledger: Ledger | None = None) -> None:
+        """`ledger` is what this run shares with others; its caps count beside those of the run."""
         self.limits = limits
         self.steps = 0
         self.tool_calls = 0
@@ -31,7 +44,10 @@ class Budget:
         self._cost = 0.0
         self._has_unpriced = False
         self._in_flight = Usage()
-        self._last = Usage()
+        self._ledger = ledger
+        self._reserved: Amount | None = None
+        self._least = Amount()
+        self._told: set[str] = set()
 
     @property
     def cost_usd(self) -> float | None:
@@ -43,40 +59,123 @@ class Budget:
         self._price = price
 
     def begin_step(self) -> None:
-        """Before each step. Raises LimitReached when a cap is reached or its request would surely pass it."""
+        """Before each step. Raises LimitReached when no step is left."""
         if self.steps >= self.limits.max_steps:
             raise _reached("steps", f"{self.steps} of {self.limits.max_steps} steps used", "--max-steps")
-        self.check_caps()
         self.steps += 1
 
-    def check_caps(self) -> None:
-        """Before any request: tokens and cost. Raises LimitReached."""
+    # --- before a request ---------------------------------------------------------------------------------------
+
+    def admit(self, request: Request, estimate: Callable[[Request], int]) -> bool:
+        """Before any request. False: other runs have reserved what is left of the shared budget, ask again later.
+
+        Raises LimitReached when a cap is reached or what the request sends would pass it. `estimate` counts its tokens;
+        it is only asked when there is a cap.
+        """
         limits = self.limits
-        # What the next request sends is known to be at least what the last one sent and got back.
-        known = Usage(cache_read=self._last.total)
-        if limits.max_tokens is not None and (self.usage + known).total >= limits.max_tokens:
-            used = f"{self.usage.total:,} of {limits.max_tokens:,} tokens used, the next request sends {known.total:,}"
+        if limits.max_tokens is None and limits.max_cost is None and self._ledger is None:
+            return True
+        sends = estimate(request)
+        self._check_caps(sends)
+        if self._ledger is None:
+            return True
+        if self._price is None and self._ledger.max_cost is not None:
+            raise UsageError(
+                f"--budget-file counts USD, and the price of {request.model.vendor}/{request.model.name} is not known",
+                hint="Say it with --price IN,OUT, or use a file with max_tokens.",
+            )
+        least, most = self._amount(Usage(cache_read=sends)), self._most(request, sends)
+        if not self._ledger.admit(least, most):
+            return False
+        self._reserved, self._least = most, least
+        return True
+
+    def notices(self) -> Iterator[Notice]:
+        """What a person should know before the next request: once for each cap that is near."""
+        for name, used in self._shares():
+            if used >= NEAR and name not in self._told:
+                self._told.add(name)
+                yield Notice(code="limit-near", text=f"{round(used * 100)} % of --max-{name} is used.")
+
+    def near(self) -> list[str]:
+        """What the model should know of its caps, a line each; empty while none is near."""
+        limits = self.limits
+        steps, calls = limits.max_steps - self.steps, self.calls_left()
+        lines = []
+        if steps <= 0:
+            lines.append("This is the last step: answer now, calls would have no successor.")
+        elif steps <= max(FEW, limits.max_steps * FEW_SHARE):
+            lines.append(f"After this step {steps} of {limits.max_steps} are left. Come to the end.")
+        if calls <= max(FEW, limits.max_tool_calls * FEW_SHARE):
+            lines.append(f"{calls} of {limits.max_tool_calls} tool calls are left.")
+        return [
+            *lines,
+            *(f"{round(used * 100)} % of the {name} are used." for name, used in self._shares() if used >= NEAR),
+        ]
+
+    def _shares(self) -> Iterator[tuple[str, float]]:
+        limits = self.limits
+        if limits.max_tokens is not None:
+            yield "tokens", self.usage.total / limits.max_tokens
+        if limits.max_cost is not None:
+            yield "cost", self._cost / limits.max_cost
+
+    def _check_caps(self, sends: int) -> None:
+        limits = self.limits
+        if limits.max_tokens is not None and self.usage.total + sends >= limits.max_tokens:
+            used = f"{self.usage.total:,} of {limits.max_tokens:,} tokens used, the next request sends about {sends:,}"
             raise _reached("tokens", used, "--max-tokens")
         if limits.max_cost is not None and self._price is not None:
-            cost = self._cost
-            if cost + self._price.cost(known) >= limits.max_cost:
-                raise _reached("cost", f"${cost:.4f} of ${limits.max_cost:.4f} spent", "--max-cost")
+            coming = self._price.cost(Usage(cache_read=sends))
+            if self._cost + coming >= limits.max_cost:
+                used = (
+                    f"${self._cost:.4f} of ${limits.max_cost:.4f} spent, the next request costs at least ${coming:.4f}"
+                )
+                raise _reached("cost", used, "--max-cost")
+
+    def _most(self, request: Request, sends: int) -> Amount:
+        """The most that a request can cost: all of it read anew, and an answer as long as it may be."""
+        output = request.options.max_output_tokens or request.model.max_output or 2 * UNKNOWN_MAXIMUM  # with thinking
+        sent = round(sends * INPUT_MARGIN)
+        return max(
+            (
+                self._amount(usage)
+                for usage in (Usage(input=sent, output=output), Usage(cache_write=sent, output=output))
+            ),
+            key=lambda amount: amount.cost_usd,
+        )
+
+    def _amount(self, usage: Usage) -> Amount:
+        return Amount(cost_usd=self._price.cost(usage) if self._price else 0.0, tokens=usage.total)
+
+    # --- after it -----------------------------------------------------------------------------------------------
 
     def metered(self, usage: Usage) -> None:
         """What is known so far of the response in flight; replaces the last figure."""
         self._in_flight = usage
 
-    def spend(self, usage: Usage, *, is_answer: bool = False) -> Spent:
+    def spend(self, usage: Usage) -> Spent:
         """A response ended, used or not: its tokens are paid for."""
         self._in_flight = Usage()
-        if is_answer:
-            self._last = usage
+        self._settle(self._amount(usage))
         return Spent(usage=usage, cost_usd=self._pay(usage))
+
+    def failed(self) -> None:
+        """A request failed before it cost anything."""
+        self._settle(Amount())
 
     def abandon(self) -> None:
         """The response in flight was given up; what it is known to have used still counts."""
+        known = self._amount(self._in_flight)
+        # What a service was sent it has read, also when it was not heard to the end.
+        self._settle(max(known, self._least, key=lambda amount: (amount.cost_usd, amount.tokens)))
         self._pay(self._in_flight)
         self._in_flight = Usage()
+
+    def _settle(self, spent: Amount) -> None:
+        if self._ledger is not None and self._reserved is not None:
+            self._ledger.settle(self._reserved, spent)
+            self._reserved = None
 
     def _pay(self, usage: Usage) -> float | None:
         self.usage += usage
@@ -86,6 +185,8 @@ class Budget:
         cost = self._price.cost(usage)
         self._cost += cost
         return cost
+
+    # --- calls --------------------------------------------------------------------------------------------------
 
     def calls_left(self) -> int:
         return self.limits.max_tool_calls - self.tool_calls
@@ -107,3 +208,18 @@ class Budget:
 
 def _reached(limit: str, used: str, flag: str) -> LimitReached:
     return LimitReached(limit, f"limit reached: {used}", hint=f"Raise {flag}, or give the run a smaller task.")
+
+
+class NearLimits:
+    """A Section: the model hears of a cap before it ends the run."""
+
+    name = "limits"
+    plane = "limits"
+    where: Where = "step"
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def render(self) -> str:
+        """As promised by the port."""
+        return "\n".join(self._budget.near())

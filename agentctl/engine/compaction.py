@@ -147,8 +147,8 @@ async def make_room(
     dropped = history[earlier.start : view.start]
     if dropped:
         light = await ask_light(parts, SUMMARY_ORDER, _to_sum_up(context, dropped), max_output_tokens=SUMMARY_TOKENS)
-        for spent in light.spent:
-            yield spent
+        for item in light.spent:
+            yield item
         listed = "\n".join(filter(None, (earlier.summary, outcome_list(dropped))))
         view = view.replace(summary=cut_end(light.text, SUMMARY_CHARS) or listed[-SUMMARY_CHARS:])
     context.view = view = _keep_wholes(parts.outputs, history, view)

@@ -82,7 +82,11 @@ class Context:
 
     def tokens(self, history: Sequence[Message], view: View | None = None) -> int:
         """What a request with this view would have, by the calibrated estimate."""
-        return round(self._estimate(self._make(history, view or self.view, "")) * self._factor)
+        return self.expected(self._make(history, view or self.view, ""))
+
+    def expected(self, request: Request) -> int:
+        """Tokens of a request by the calibrated estimate."""
+        return round(self._estimate(request) * self._factor)
 
     def request(self, history: Sequence[Message]) -> Request:
         """The next request. Raises ContextOverflow when it cannot fit into --max-context."""
@@ -137,8 +141,7 @@ class Context:
 
 
 def _threshold(window: int | None) -> int:
-    share = int((window or 0) * WINDOW_SHARE) or THRESHOLD_TOKENS
-    return min(share, THRESHOLD_TOKENS)
+    return THRESHOLD_TOKENS if window is None else min(max(1, int(window * WINDOW_SHARE)), THRESHOLD_TOKENS)
 
 
 def message_tokens(message: Message) -> int:

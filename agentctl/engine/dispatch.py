@@ -83,7 +83,7 @@ async def _run_group(
         if isinstance(entry, Waiting):
             yield ToolSuspended(id=entry.call.id, name=entry.call.name, approval=entry.pending.id)
         elif isinstance(entry, Refused):
-            yield Appended(message=answer(entry.call, entry.text, is_error=True))
+            yield Appended(message=answer(entry.call, parts.redaction.text(entry.text), is_error=True))
             yield entry.event
             if entry.error is not None:
                 raise entry.error

@@ -19,12 +19,12 @@ from agentctl.core.ports import (
 )
 from agentctl.core.streams import closing
 from agentctl.core.types import Message, Request, Usage
+from agentctl.engine.admission import admitted
+from agentctl.engine.budget import UNKNOWN_MAXIMUM
 from agentctl.engine.parts import Parts
 
 _GROWTH = 4
 """An answer that was cut by its length is asked for once more with a limit this many times higher."""
-UNKNOWN_MAXIMUM = 32_000
-"""What Anthropic models get when the catalogue does not know their maximum."""
 
 
 class Answer:
@@ -85,15 +85,23 @@ class Answer:
     async def _ask(self, request: Request) -> AsyncIterator[Item]:
         budget = self._parts.budget
         self._completed = None
+        async with closing(admitted(self._parts, request)) as items:
+            async for item in items:
+                yield item
         try:
             async with closing(self._parts.provider.stream(request)) as stream:
-                async for item in stream:
-                    event = self._event_of(item)
+                async for received in stream:
+                    event = self._event_of(received)
                     if event is not None:
                         yield event
+                    if isinstance(received, Attempt):  # the provider is about to ask again
+                        async with closing(admitted(self._parts, request)) as items:
+                            async for item in items:
+                                yield item
         except ProviderError as error:
             if error.usage is not None:
                 yield budget.spend(error.usage)
+            budget.failed()
             raise
         finally:
             budget.abandon()
@@ -118,7 +126,7 @@ class Answer:
             case Completed():
                 self._completed = item
                 self.usage = item.usage
-                return budget.spend(item.usage, is_answer=True)
+                return budget.spend(item.usage)
             case Retry() | Notice():
                 return item
 

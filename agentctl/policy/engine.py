@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 FindSpec = Callable[[str], ToolSpec | None]
 """A tool by its name, for calls that a wrapper stands for; None for names that are not known."""
 _MAX_WRAPPERS = 4
-_GUARDS = path_guards.PathTable(path_guards.PATH_GUARDS)
+_GUARDS = path_guards.PathTable(path_guards.PATH_GUARDS, folds=True)
 _PROTECTED = path_guards.PathTable(path_guards.PROTECTED)
 _SEARCHERS = ("grep", "read_file")
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, ToolFailure)

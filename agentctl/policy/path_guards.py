@@ -29,7 +29,9 @@ SECRET_PATTERNS = (
     "id_ed25519", "id_ecdsa", "id_dsa", "id_rsa.pub", "id_ed25519.pub", "id_ecdsa.pub", "id_dsa.pub", ".npmrc",
     ".pypirc", ".netrc", ".pgpass", "credentials.json", "credentials.yaml", "credentials.yml", "credentials.toml",
     "credentials.ini", "secret.json", "secret.yaml", "secret.yml", "secret.toml", "secret.ini", "secrets.json",
-    "secrets.yaml", "secrets.yml", "secrets.toml", "secrets.ini", ".aws/", ".ssh/", ".gnupg/",
+    "secrets.yaml", "secrets.yml", "secrets.toml", "secrets.ini", ".aws/", ".ssh/", ".gnupg/", ".git-credentials",
+    "**/.docker/config.json", "**/.config/gh/hosts.yml", "**/.config/git/credentials", "**/.cargo/credentials",
+    "**/.kube/config", "**/.config/gcloud/", ".azure/",
 )  # fmt: skip
 SECRET_EXCLUDED = (".env.example", "*.env.example")
 
@@ -41,15 +43,17 @@ PATH_GUARDS: tuple[PathGuard, ...] = (
         patterns=SECRET_PATTERNS,
         excluded=SECRET_EXCLUDED,
         trips=(".env", "a/.env.local", "prod.env", "id_rsa", "deploy/server.pem", ".ssh/config", "x/credentials.json",
-               ".npmrc", "secrets.yaml"),
-        passes=(".env.example", "environment.py", "src/keys.py", "secrets.py", "id_rsa.md", "docs/ssh/config.md"),
+               ".npmrc", "secrets.yaml", "x/.docker/config.json", ".kube/config", ".Env", "ID_RSA"),
+        passes=(".env.example", "docker/config.json", "environment.py",
+                "src/keys.py", "secrets.py", "id_rsa.md", "docs/ssh/config.md"),
     ),
     PathGuard(
         id="git-internals",
         why="git runs and believes what stands there",
         instead="Use git commands; hooks belong into the project's own folder and are installed by people.",
-        patterns=(".git",),
-        trips=(".git/hooks/pre-commit", ".git/config", "sub/.git/HEAD", ".git"),
+        patterns=(".git", ".gitmodules"),
+        trips=(".git/hooks/pre-commit", ".git/config", ".git/info/attributes", "sub/.git/HEAD", ".git", ".gitmodules",
+               ".Git/hooks/pre-commit", ".GIT/config"),
         passes=(".gitignore", ".github/CODEOWNERS", "docs/.gitkeep", "git/x"),
     ),
     PathGuard(
@@ -57,8 +61,18 @@ PATH_GUARDS: tuple[PathGuard, ...] = (
         why="it decides what this and later runs may do",
         instead="Propose the change in the answer; people edit these files.",
         patterns=(".agentctl/policy.toml", ".agentctl/config.toml", ".agentctl/state/", ".agentctl/plugins/"),
-        trips=(".agentctl/policy.toml", ".agentctl/config.toml", ".agentctl/state/s1/notebook.md"),
+        trips=(".agentctl/policy.toml", ".agentctl/config.toml", ".agentctl/state/s1/notebook.md",
+               ".AGENTCTL/Policy.toml"),
         passes=(".agentctl/skills/x/SKILL.md", "policy.toml", "src/.agentctl-notes"),
+    ),
+    PathGuard(
+        id="own-folder",
+        why="moving or replacing it would replace the rules in it",
+        instead="Make single files below it; people edit the rules.",
+        patterns=(".agentctl",),
+        excluded=("**/.agentctl/**",),
+        trips=(".agentctl", "sub/.agentctl", ".AgentCtl"),
+        passes=(".agentctl/skills/x/SKILL.md", ".agentctlignore"),
     ),
 )  # fmt: skip
 
@@ -115,12 +129,32 @@ PROTECTED: tuple[PathGuard, ...] = (
 class PathTable:
     """Rows with their patterns compiled once."""
 
-    def __init__(self, rows: Sequence[PathGuard]) -> None:
+    def __init__(self, rows: Sequence[PathGuard], *, folds: bool = False) -> None:
+        """With `folds` a name counts that some file system takes for a name of the table."""
         self._rows = [(row, path_set(row.patterns), path_set(row.excluded)) for row in rows]
+        self._folds = folds
 
     def find(self, place: Place) -> PathGuard | None:
         """The first row that one of the place's names trips: as written, or behind symlinks."""
+        names = place.all_names
+        if self._folds:
+            names = (*names, *(other for name in names if (other := folded(name)) != name))
         for row, wanted, free in self._rows:
-            if any(wanted.matches(name) and not free.matches(name) for name in place.all_names):
+            if any(wanted.matches(name) and not free.matches(name) for name in names):
                 return row
         return None
+
+
+_IGNORED = dict.fromkeys(
+    (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), *range(0x206A, 0x2070), 0xFEFF, 0xAD)
+)
+"""Characters that HFS+ leaves out when it compares names; git refuses `.git` with any of them."""
+
+
+def folded(name: str) -> str:
+    """The name as a file system compares it that knows no case, composes characters and skips invisible ones."""
+    if name.isascii():
+        return name.lower()
+    from unicodedata import normalize  # only for names beyond ASCII
+
+    return normalize("NFC", name.translate(_IGNORED)).casefold()

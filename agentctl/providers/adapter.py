@@ -62,6 +62,8 @@ class Healing(Record):
     """Responses: no item ids and no reasoning items; content inline."""
     drops_stream_options: bool = False
     strips_images: bool = False
+    tells_history: bool = False
+    """Earlier turns as text in front of the prompt."""
     max_output_tokens: int | None = None
     """Stands for the request's own limit."""
 

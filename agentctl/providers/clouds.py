@@ -140,6 +140,17 @@ def no_identity(cloud: Cloud | None, error: Exception) -> ProviderError:
     return AuthError(f"There is no identity for {cloud.name}: {words}.", hint=cloud.hint, kind="no_key")
 
 
+def for_nobody(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a run that asks nobody, such as a replay: no place is missing in it."""
+    made = {
+        place.variables[0]: "nowhere"
+        for cloud in CLOUDS.values()
+        for place in cloud.places
+        if not any(env.get(variable) for variable in place.variables)
+    }
+    return {"AZURE_OPENAI_ENDPOINT": "https://nowhere.invalid", **made, **env}
+
+
 def places_of(cloud: Cloud, given: Mapping[str, str | None], env: Mapping[str, str]) -> dict[str, str]:
     """Region, project and the like: what an option gave, else the environment. Raises UsageError for one without."""
     found: dict[str, str] = {}

@@ -12,6 +12,7 @@ from agentctl.providers.adapter import Healing
 _ESSENTIAL = frozenset({"model", "messages", "input", "tools", "stream", "system", "instructions"})
 """Fields without which the request would be another one."""
 _MAX_TOKENS = ("max_tokens", "max_completion_tokens")
+_BAD_REQUEST = (400, 422)
 _NOT_A_CURE = frozenset({"refusal", "unsupported_feature", "tls", "bad_address", "redirect", "not_found"})
 
 
@@ -146,6 +147,16 @@ def _parameter(error: ProviderError, healing: Healing) -> Cure | None:
     )
 
 
+def _history(error: ProviderError, healing: Healing) -> Cure | None:
+    if error.status not in _BAD_REQUEST:
+        return None
+    return Cure(
+        cause="history",
+        healing=healing.replace(tells_history=True),
+        notice="The service refuses the earlier turns of this session as they are; they were sent as text.",
+    )
+
+
 _CURES: tuple[Callable[[ProviderError, Healing], Cure | None], ...] = (
     _item_ids,
     _thinking_form,
@@ -155,4 +166,6 @@ _CURES: tuple[Callable[[ProviderError, Healing], Cure | None], ...] = (
     _max_tokens_field,
     _images,
     _parameter,
+    _history,
 )
+"""The history as text comes last: it changes a request only where a session goes on."""

@@ -19,6 +19,8 @@ INTERRUPTED = "interrupted, effects unknown"
 GO_ON = "Continue."
 """Stands where a format wants a user message and the history has none."""
 IMAGE_NOTE = "[image left out: {media_type}]"
+_IMAGE_BELOW = "[{count} image(s), shown in the next message]"
+_IMAGE_OF = "Image from {name}:"
 
 _ID_RULES: dict[str, re.Pattern[str]] = {
     "openai": re.compile(r"[A-Za-z0-9_-]{1,40}"),
@@ -270,3 +272,18 @@ def with_state(messages: Sequence[Message], state: str) -> tuple[Message, ...]:
     else:
         parts = (*last.parts, Text(text=text))
     return (*messages[:-1], last.replace(parts=parts))
+
+
+def images_behind(message: Message) -> tuple[Message, ...]:
+    """Results that may only be text: images of a step's results follow in one message of the user."""
+    images: list[Part] = []
+    parts: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, ToolAnswer) and part.images:
+            note = _IMAGE_BELOW.format(count=len(part.images))
+            images.extend((Text(text=_IMAGE_OF.format(name=part.name)), *part.images))
+            part = part.replace(content=f"{part.content}\n{note}".lstrip(), images=())
+        parts.append(part)
+    if not images:
+        return (message,)
+    return (message.replace(parts=tuple(parts)), Message(role="user", parts=tuple(images)))

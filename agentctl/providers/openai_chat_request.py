@@ -21,12 +21,10 @@ from agentctl.core.types import (
     ToolSpec,
 )
 from agentctl.providers.adapter import Endpoint, Healing
-from agentctl.providers.history import LegalHistory, LegalIds, joined_roles, with_state, without_images
+from agentctl.providers.history import LegalHistory, LegalIds, images_behind, joined_roles, with_state, without_images
 from agentctl.providers.profiles import Profile
 from agentctl.providers.wire_common import arguments_object, own_data, tool_schema, wire_name, wire_names
 
-_IMAGE_BELOW = "[{count} image(s), shown in the next message]"
-_IMAGE_OF = "Image from {name}:"
 _BETWEEN = "I have the results."
 """Stands between tool results and a user message where the service wants an assistant there."""
 _CACHE_KEY_LIMIT = 64
@@ -61,6 +59,7 @@ def chat_body(request: Request, endpoint: Endpoint, healing: Healing, history: C
         names=to_wire,
         echoes=not healing.drops_reasoning and not is_thinking_off,
         takes_images=request.model.images is not False and not healing.strips_images,
+        holds_images="openai-chat" in profile.answer_parts,
     )
     body["messages"] = history.render(request, writing)
     return {key: value for key, value in body.items() if key not in healing.dropped_params}
@@ -147,6 +146,8 @@ class Writing(Record):
     echoes: bool
     """Reasoning that this very model made goes back to it."""
     takes_images: bool
+    holds_images: bool
+    """Results of tools may hold images."""
 
 
 class ChatHistory:
@@ -201,7 +202,7 @@ class _Rows:
         if message.role == "assistant":
             return [self._assistant(message)]
         return [
-            {"role": "tool", "tool_call_id": self._ids[part.call_id], "content": part.content}
+            {"role": "tool", "tool_call_id": self._ids[part.call_id], "content": _answer_content(part)}
             for part in message.parts
             if isinstance(part, ToolAnswer)
         ]
@@ -268,21 +269,18 @@ def _user_content(parts: Iterable[Part]) -> str | list[JsonObject]:
     ]
 
 
+def _answer_content(answer: ToolAnswer) -> str | list[JsonObject]:
+    """Text alone is never sent as parts: many servers refuse that."""
+    if not answer.images:
+        return answer.content
+    content = _user_content((Text(text=answer.content), *answer.images))
+    return [part for part in content if not isinstance(part, str) and part.get("text") != ""]
+
+
 def _shown(message: Message, writing: Writing) -> tuple[Message, ...]:
-    """Tool messages hold text only, so images of a step's answers follow in one user message."""
     if not writing.takes_images:
         return without_images((message,))
-    images: list[Part] = []
-    parts: list[Part] = []
-    for part in message.parts:
-        if isinstance(part, ToolAnswer) and part.images:
-            note = _IMAGE_BELOW.format(count=len(part.images))
-            images.extend((Text(text=_IMAGE_OF.format(name=part.name)), *part.images))
-            part = part.replace(content=f"{part.content}\n{note}".lstrip(), images=())
-        parts.append(part)
-    if not images:
-        return (message,)
-    return (message.replace(parts=tuple(parts)), Message(role="user", parts=tuple(images)))
+    return (message,) if writing.holds_images else images_behind(message)
 
 
 def _with_assistant_between(history: Iterable[Message]) -> tuple[Message, ...]:

@@ -30,7 +30,7 @@ from agentctl.core.types import (
     ToolSpec,
 )
 from agentctl.providers.adapter import Endpoint, Healing
-from agentctl.providers.history import LegalHistory, LegalIds, without_images
+from agentctl.providers.history import LegalHistory, LegalIds, images_behind, without_images
 from agentctl.providers.openai_responses_stream import API, ResponsesDecoder, message_item
 from agentctl.providers.profiles import Profile
 from agentctl.providers.wire_common import (
@@ -71,6 +71,7 @@ class OpenAIResponses:
             model=request.model.name,
             names=names,
             drops_reasoning=healing.drops_reasoning or healing.strips_item_ids,
+            holds_images=API in endpoint.profile.answer_parts,
         )
         reasoning = _reasoning(request, endpoint.profile)
         thinks = reasoning is not None and "reasoning" not in healing.dropped_params
@@ -133,6 +134,8 @@ class Writing(Record):
     names: Mapping[str, str]
     """Tool names to names on the wire."""
     drops_reasoning: bool
+    holds_images: bool
+    """Results of tools may hold images."""
 
 
 class _Items:
@@ -143,6 +146,7 @@ class _Items:
         self._model = writing.model
         self._names = writing.names
         self._drops_reasoning = writing.drops_reasoning
+        self._holds_images = writing.holds_images
         self._legal_ids = LegalIds("responses")
         self._ids = self._legal_ids.mapped
         self._seen: set[str] = set()
@@ -150,6 +154,10 @@ class _Items:
 
     def add(self, message: Message) -> None:
         self._legal_ids.add(message)
+        for shown in (message,) if self._holds_images else images_behind(message):
+            self._add(shown)
+
+    def _add(self, message: Message) -> None:
         if message.role == "assistant":
             self._all.extend(self._assistant(message))
         elif message.role == "tool":

@@ -45,6 +45,9 @@ class Profile(Record):
     """openai (at most 40 characters of [A-Za-z0-9_-]), responses, anthropic (64), mistral (exactly 9 alphanumerics)."""
     schema_rule: str = "openai"
     """The subset of JSON Schema: openai, anthropic, gemini."""
+    answer_parts: tuple[Api, ...] = ("openai-responses", "anthropic-messages")
+    """Wire formats in which the result of a tool may be parts, so that its images stand inside it. In the others it is
+    text, and images follow in a message of the user."""
     merges_same_role: bool = False
     assistant_between_tool_and_user: bool = False
     parses_think_tags: bool = False
@@ -63,6 +66,7 @@ def _compatible(name: str, **differences: Any) -> Profile:
         "merges_same_role": True,
         "echoes_reasoning_details": True,
         "echoes_extra_content": True,
+        "answer_parts": (),
     }
     return Profile(name=name, **{**habits, **differences})
 
@@ -95,7 +99,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             _claude("bedrock"),
             _claude("vertex"),
             _compatible("compatible", efforts=_UP_TO_HIGH),
-            _compatible("openrouter", thinking="reasoning"),
+            _compatible("openrouter", thinking="reasoning", answer_parts=("openai-responses",)),
             _compatible("groq", max_tokens_field="max_completion_tokens", efforts=_UP_TO_HIGH),
             _compatible(
                 "deepseek",
@@ -103,7 +107,12 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 efforts=MappingProxyType({"low": "low", "medium": "high", "high": "high", "max": "max"}),
                 reasoning_echo="reasoning_content",
             ),
-            _compatible("xai", max_tokens_field="max_completion_tokens", efforts=_NONE_TO_HIGH),
+            _compatible(
+                "xai",
+                max_tokens_field="max_completion_tokens",
+                efforts=_NONE_TO_HIGH,
+                answer_parts=("openai-responses",),
+            ),
             _compatible(
                 "mistral",
                 # Unknown fields are a 422 here, and usage comes without being asked for.

@@ -1,28 +1,32 @@
 """Record and replay: a Provider that writes down every exchange, and one that answers from such a file.
 
 A recording is a file of JSON lines, private to the user: a header (format, model), then an exchange for each model
-call (`key`, `request`, `items`, `failure`) and a result for each tool call that ran (`call`, `result`). The key of an
-exchange is the hash of its canonical request, in which the workspace root and the session id stand as names, so that
-a recording replays in another folder. Secrets are masked before anything is written.
+call (`key`, `request`, `items`, `failure`), an event for each piece of output of a running tool, a result for each
+tool call that ran (`call`, `result`, `kept`: how many outputs the session had kept by then), and at the end the changed
+files. The key of an exchange is the hash of its canonical request, in which folders and the session id stand as names,
+so that a recording replays in another place. Secrets are masked before anything is written.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from agentctl.core.codec import dumps, loads, message_from_dict, message_to_dict, price_from_dict, usage_from_dict
 from agentctl.core.errors import (
+    AgentctlError,
     AuthError,
     ContextOverflow,
     OutputCapped,
     ProviderError,
     StreamBroken,
+    ToolFailure,
     Unavailable,
     UsageError,
 )
-from agentctl.core.events import Notice, Retry
+from agentctl.core.events import Event, Notice, Retry, ToolOutput
 from agentctl.core.files import append_record, open_append, read_records
 from agentctl.core.ports import (
     Answering,
@@ -36,8 +40,9 @@ from agentctl.core.ports import (
     TextPiece,
     Tool,
 )
-from agentctl.core.record import as_dict, map_strings
+from agentctl.core.record import Record, as_dict, map_strings
 from agentctl.core.streams import closing
+from agentctl.core.toolnames import SESSION_STATE
 from agentctl.core.types import (
     CommandRun,
     FileChange,
@@ -48,9 +53,11 @@ from agentctl.core.types import (
     ToolResult,
     ToolSpec,
 )
+from agentctl.providers.canonical import Names, canonical, difference, key_of
+
+__all__ = ["Names", "RecordedTool", "Recorder", "Recording", "Replay", "ReplayedTool", "Replayer"]
 
 FORMAT = 1
-DIFF_LINES = 40
 _ITEMS: Mapping[str, type[StreamItem]] = {
     "text": TextPiece,
     "reasoning": ReasoningPiece,
@@ -63,47 +70,9 @@ _ITEMS: Mapping[str, type[StreamItem]] = {
     "completed": Completed,
 }
 _NAMES = {kind: name for name, kind in _ITEMS.items()}
-_FAILURES = {kind.__name__: kind for kind in (ProviderError, AuthError, ContextOverflow, Unavailable, StreamBroken)}
-
-
-class Names:
-    """Stands for what differs between two runs of the same thing: the folder and the session."""
-
-    def __init__(self, root: Path, session: str) -> None:
-        named = ((session, "<session>"), (str(root), "<root>"))
-        self._pairs = tuple((value, name) for value, name in named if len(value) > 1)  # never every slash of `/`
-
-    def hide(self, text: str) -> str:
-        for value, name in self._pairs:
-            text = text.replace(value, name)
-        return text
-
-    def show(self, text: str) -> str:
-        for value, name in self._pairs:
-            text = text.replace(name, value)
-        return text
-
-
-def canonical(request: Request, names: Names) -> JsonObject:
-    """A request as it is compared: everything the model sees, nothing of the run."""
-    messages = [{**message_to_dict(message), "opaque": None} for message in request.messages]
-    for message in messages:
-        message["parts"] = [{**part, "opaque": None} for part in message["parts"]]
-    row: JsonObject = {
-        "model": f"{request.model.vendor}/{request.model.name}",
-        "options": as_dict(request.options),
-        "system": [block.text for block in request.system],
-        "tools": [[tool.name, tool.description, tool.parameters] for tool in request.tools],
-        "messages": messages,
-        "state": request.state,
-    }
-    hidden: JsonObject = map_strings(row, names.hide)
-    hidden["options"]["cache_key"] = None
-    return hidden
-
-
-def key_of(row: JsonObject) -> str:
-    return hashlib.sha256(dumps(row)).hexdigest()
+_FAILURES = {
+    kind.__name__: kind for kind in (ProviderError, AuthError, ContextOverflow, OutputCapped, Unavailable, StreamBroken)
+}
 
 
 # --- record ---------------------------------------------------------------------------------------------------------
@@ -113,37 +82,51 @@ class Recording:
     """The file that a run writes with --record. Raises UsageError when it cannot be begun."""
 
     def __init__(self, path: Path, model: ModelInfo, names: Names, redact: Callable[[str], str]) -> None:
+        self._shown = str(path)
         self._names = names
         self._redact = redact
         try:
             path.unlink(missing_ok=True)
             self._descriptor = open_append(path)
         except OSError as error:
-            raise UsageError(f"--record {str(path)!r} cannot be written: {error.strerror or error}") from error
+            raise UsageError(f"--record {self._shown!r} cannot be written: {error.strerror or error}") from error
         header = {"format": FORMAT, "vendor": model.vendor, "name": model.name, "api": model.api}
         self.write("header", header)
 
     def write(self, kind: str, fields: JsonObject) -> None:
-        """One record, masked."""
+        """One record, masked. Raises AgentctlError when the disk does not take it."""
         row = map_strings({"record": kind, **fields}, lambda text: self._names.hide(self._redact(text)))
-        append_record(self._descriptor, dumps(row) + b"\n")
+        try:
+            append_record(self._descriptor, dumps(row) + b"\n")
+        except OSError as error:
+            raise AgentctlError(
+                f"--record {self._shown!r} cannot be written: {error.strerror or error}",
+                hint="Free space there, or leave --record out.",
+            ) from error
 
-    def exchange(self, request: Request, items: list[JsonObject], failure: ProviderError | None) -> None:
+    def exchange(self, request: Request, items: list[JsonObject], failure: ProviderError | None, end: str) -> None:
+        """`end`: whole, failed, or stopped, when the run did not hear the answer to its end."""
         row = map_strings(canonical(request, self._names), self._redact)
-        told = None
-        if failure is not None:
-            told = {
-                "type": type(failure).__name__,
-                "message": failure.message,
-                "hint": failure.hint,
-                "status": failure.status,
-                "kind": failure.kind,
-                "usage": as_dict(failure.usage),
-            }
-        self.write("exchange", {"key": key_of(row), "request": row, "items": items, "failure": told})
+        told = _failure_row(failure) if failure is not None else None
+        whole = _with_whole_secrets(items, self._redact)
+        self.write("exchange", {"key": key_of(row), "request": row, "items": whole, "failure": told, "end": end})
 
-    def result(self, call_id: str, name: str, args: JsonObject, result: ToolResult) -> None:
-        self.write("result", {"call": call_id, "name": name, "args": args, "result": as_dict(result)})
+    def result(self, call_id: str, name: str, args: JsonObject, result: ToolResult, kept: int) -> None:
+        row = {"call": call_id, "name": name, "args": args, "result": as_dict(result), "kept": kept}
+        self.write("result", row)
+
+    def event(self, event: Event) -> None:
+        """Output of a running tool; other live events come again when their tool runs again."""
+        if isinstance(event, ToolOutput):
+            self.write("event", {"call": event.id, "stream": event.stream, "chunk": event.chunk})
+
+    def changes(self, files: Sequence[str], source: str) -> None:
+        """What the run changed, for `done`, which comes on every path: what cannot be written is left out."""
+        with suppress(AgentctlError):
+            self.write("changes", {"files": list(files), "source": source})
+
+    def close(self) -> None:
+        os.close(self._descriptor)
 
     def keep(self, name: str, value: JsonObject) -> None:
         """What else the run took from outside, see Replay.kept."""
@@ -165,20 +148,25 @@ class Recorder:
                     items.append(_item_row(item))
                     yield item
         except ProviderError as failure:
-            self._recording.exchange(request, items, failure)
+            self._recording.exchange(request, items, failure, "failed")
             raise
-        self._recording.exchange(request, items, None)
+        except BaseException:  # a cap, a signal: the run goes no further with this answer
+            with suppress(AgentctlError):
+                self._recording.exchange(request, items, None, "stopped")
+            raise
+        self._recording.exchange(request, items, None, "whole")
 
     async def close(self) -> None:
         await self._inner.close()
 
 
 class RecordedTool:
-    """A tool whose results are written down as well."""
+    """A tool whose results are written down as well. `kept` counts the outputs that the session has kept so far."""
 
-    def __init__(self, inner: Tool, recording: Recording) -> None:
+    def __init__(self, inner: Tool, recording: Recording, kept: Callable[[], int]) -> None:
         self._inner = inner
         self._recording = recording
+        self._kept = kept
 
     @property
     def spec(self) -> ToolSpec:
@@ -189,7 +177,7 @@ class RecordedTool:
 
     async def run(self, call_id: str, args: JsonObject) -> ToolResult:
         result = await self._inner.run(call_id, args)
-        self._recording.result(call_id, self.spec.name, args, result)
+        self._recording.result(call_id, self.spec.name, args, result, self._kept())
         return result
 
 
@@ -199,9 +187,10 @@ class RecordedTool:
 class Replay:
     """A recording that was read. Exchanges with the same key are given out in the order they were recorded."""
 
-    def __init__(self, path: Path, names: Names) -> None:
+    def __init__(self, path: Path, names: Names, redact: Callable[[str], str]) -> None:
         """Raises UsageError naming the file when it is no recording."""
         self._names = names
+        self._redact = redact
         try:
             lines, _torn = read_records(path)
             rows = [loads(line) for line in lines]
@@ -215,17 +204,21 @@ class Replay:
         self._exchanges = [row for row in rows if row.get("record") == "exchange"]
         self._results = [row for row in rows if row.get("record") == "result"]
         self._kept = {row["name"]: row["value"] for row in rows if row.get("record") == "kept"}
+        self._events = [row for row in rows if row.get("record") == "event"]
+        self.changes: JsonObject | None = next((row for row in rows if row.get("record") == "changes"), None)
+        """files and source, when the run came to its end."""
 
     def exchange(self, request: Request) -> JsonObject:
-        """The answer to this request. Raises ProviderError (drift) with what differs from the next recorded one."""
-        row = canonical(request, self._names)
+        """The answer to this request. Raises ProviderError (drift) with what differs from the recorded one."""
+        row = map_strings(canonical(request, self._names), self._redact)
         key = key_of(row)
         for place, recorded in enumerate(self._exchanges):
             if recorded["key"] == key:
                 return map_strings(self._exchanges.pop(place), self._names.show)  # type: ignore[no-any-return]
-        expected = self._exchanges[0]["request"] if self._exchanges else {}
+        left = [recorded["request"] for recorded in self._exchanges]
+        what = f"it differs from the recorded one:\n{difference(left, row)}" if left else "no recorded one is left"
         raise ProviderError(
-            f"the request is not in the recording: {_difference(expected, row)}",
+            f"the request is not in the recording; {what}",
             kind="drift",
             hint="Record again, or find what changed: the prompt, a tool, a result, the version.",
         )
@@ -234,13 +227,30 @@ class Replay:
         """What the run had kept under this name; empty when it had not."""
         return map_strings(self._kept.get(name, {}), self._names.show)  # type: ignore[no-any-return]
 
-    def result(self, call_id: str, name: str) -> ToolResult | None:
-        """The recorded result of a call; None when it was never run."""
+    def result(self, call_id: str, name: str) -> Replayed | None:
+        """What came of a call; None when it was never run."""
         for place, recorded in enumerate(self._results):
             if recorded["call"] == call_id and recorded["name"] == name:
-                row = map_strings(self._results.pop(place)["result"], self._names.show)
-                return _result_from(row)
+                row = map_strings(self._results.pop(place), self._names.show)
+                return Replayed(
+                    result=_result_from(row["result"]), events=self._events_of(call_id), kept=row.get("kept", 0)
+                )
         return None
+
+    def _events_of(self, call_id: str) -> tuple[ToolOutput, ...]:
+        mine = [row for row in self._events if row["call"] == call_id]
+        self._events = [row for row in self._events if row["call"] != call_id]
+        shown = (map_strings(row, self._names.show) for row in mine)
+        return tuple(ToolOutput(id=row["call"], stream=row["stream"], chunk=row["chunk"]) for row in shown)
+
+
+class Replayed(Record):
+    """What a call gave when it was recorded."""
+
+    result: ToolResult
+    events: tuple[ToolOutput, ...]
+    kept: int
+    """Outputs that the session had kept by then."""
 
 
 class Replayer:
@@ -255,17 +265,26 @@ class Replayer:
             yield _item_from(row)
         if exchange["failure"] is not None:
             raise _failure_from(exchange["failure"])
+        if exchange.get("end") == "stopped":
+            raise StreamBroken("the recorded run was stopped in the middle of this answer")
 
     async def close(self) -> None:
         return
 
 
 class ReplayedTool:
-    """A tool that gives its recorded result instead of running; a call without one runs."""
+    """A tool that gives its recorded result instead of running; a call without one runs.
 
-    def __init__(self, inner: Tool, replay: Replay) -> None:
+    A tool that keeps the state of the session runs beside it, because the next request holds what it kept, and emits
+    its events itself. Of the others `emit` takes the recorded events; `keep` takes the number of outputs that were
+    kept by then.
+    """
+
+    def __init__(self, inner: Tool, replay: Replay, emit: Callable[[Event], None], keep: Callable[[int], None]) -> None:
         self._inner = inner
         self._replay = replay
+        self._emit = emit
+        self._keep = keep
 
     @property
     def spec(self) -> ToolSpec:
@@ -276,7 +295,34 @@ class ReplayedTool:
 
     async def run(self, call_id: str, args: JsonObject) -> ToolResult:
         recorded = self._replay.result(call_id, self.spec.name)
-        return recorded if recorded is not None else await self._inner.run(call_id, args)
+        if recorded is None:
+            return await self._inner.run(call_id, args)
+        if self.spec.name in SESSION_STATE:
+            with suppress(ToolFailure, OSError):
+                await self._inner.run(call_id, args)
+        else:
+            for event in recorded.events:
+                self._emit(event)
+        self._keep(recorded.kept)
+        return recorded.result
+
+
+def _with_whole_secrets(items: Sequence[JsonObject], redact: Callable[[str], str]) -> list[JsonObject]:
+    """Pieces that hold a secret only together become one masked piece; all others stay as they were cut."""
+    kept: list[JsonObject | None] = list(items)
+    for kind in ("text", "reasoning"):
+        places: list[int] = []
+        for place, row in enumerate((*items, {"item": "completed"})):
+            if row["item"] == kind:
+                places.append(place)
+            elif row["item"] in ("retry", "attempt", "completed") and places:
+                joined = "".join(items[number]["text"] for number in places)
+                if redact(joined) != joined:
+                    kept[places[0]] = {**items[places[0]], "text": redact(joined)}
+                    for number in places[1:]:
+                        kept[number] = None
+                places = []
+    return [row for row in kept if row is not None]
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -301,12 +347,25 @@ def _item_from(row: JsonObject) -> StreamItem:
     return _ITEMS[row["item"]](**fields)
 
 
+_FAILURE_FIELDS = ("message", "hint", "status", "kind", "param")
+_FAILURE_MARKS = ("ending", "retryable", "window", "room")
+"""What some failures have beside that, set after they are made."""
+
+
+def _failure_row(failure: ProviderError) -> JsonObject:
+    named = {name: getattr(failure, name) for name in (*_FAILURE_FIELDS, *_FAILURE_MARKS) if hasattr(failure, name)}
+    return {"type": type(failure).__name__, **named, "usage": as_dict(failure.usage)}
+
+
 def _failure_from(row: JsonObject) -> ProviderError:
-    usage = usage_from_dict(row["usage"]) if row["usage"] else None
-    if row["type"] == OutputCapped.__name__:
-        return OutputCapped(row["message"], status=row["status"])
     kind = _FAILURES.get(row["type"], ProviderError)
-    return kind(row["message"], hint=row["hint"], status=row["status"], kind=row["kind"], usage=usage)
+    failure = kind.__new__(kind)
+    given = {name: row[name] for name in _FAILURE_FIELDS if row.get(name) is not None}
+    ProviderError.__init__(failure, **given, usage=usage_from_dict(row["usage"]) if row["usage"] else None)
+    for name in _FAILURE_MARKS:
+        if name in row:
+            setattr(failure, name, row[name])
+    return failure
 
 
 def _result_from(row: JsonObject) -> ToolResult:
@@ -319,14 +378,3 @@ def _result_from(row: JsonObject) -> ToolResult:
             "images": tuple(Image(**image) for image in row["images"]),
         }
     )
-
-
-def _difference(expected: JsonObject, actual: JsonObject) -> str:
-    """A readable diff of two canonical requests, bounded."""
-    from difflib import unified_diff  # only on the way to an error
-
-    before, after = (dumps(row, indent=True).decode().split("\n") for row in (expected, actual))
-    lines = unified_diff(before, after, "recorded", "asked", lineterm="", n=1)
-    found = [line for line in lines if not line.startswith("@@")]
-    more = f"\n… {len(found) - DIFF_LINES} more lines" if len(found) > DIFF_LINES else ""
-    return "\n" + "\n".join(line[:300] for line in found[:DIFF_LINES]) + more

@@ -139,8 +139,8 @@ class SdkTransport:
         """Ours as they are; what the client would add by itself stays out, but for a cloud its identity."""
         ours = {name.lower(): value for name, value in request.headers.items()}
         added = {*_AMBIENT_HEADERS[self._package], *_names_in(os.environ.get(_AMBIENT_VARIABLES[self._package], ""))}
-        if self._cloud is None:
-            added.add("authorization")
+        if not self._is_asked_by_client():
+            added.update(("authorization", "api-key") if self._cloud is not None else ("authorization",))
         else:
             ours = {
                 name: value
@@ -165,12 +165,17 @@ class SdkTransport:
         except httpx2.InvalidURL as error:
             raise unreachable(WireRequest(url=self._endpoint.base_url, headers={}), error) from error
 
+    def _is_asked_by_client(self) -> bool:
+        """Whether the client says who asks: for a cloud, unless --auth wants another header than it knows."""
+        cloud = self._cloud
+        return cloud is not None and (not cloud.is_direct or self._endpoint.profile.auth in cloud.key_arguments)
+
     def _identity(self) -> dict[str, str]:
         """The arguments of the client that say who asks and where."""
         endpoint, cloud = self._endpoint, self._cloud
-        if cloud is None:
-            return {"api_key": endpoint.key or _NO_KEY}
-        where = {argument: endpoint.place[name] for argument, name in cloud.arguments.items()}
+        where = {argument: endpoint.place[name] for argument, name in cloud.arguments.items()} if cloud else {}
+        if cloud is None or not self._is_asked_by_client():
+            return {**where, "api_key": endpoint.key or _NO_KEY}
         argument = cloud.key_arguments.get(endpoint.profile.auth)
         return {**where, argument: endpoint.key} if argument and endpoint.key else where
 

@@ -43,6 +43,10 @@ class WireProvider:
 
     def body(self, request: Request, healing: Healing) -> JsonObject:
         """What would be sent."""
+        if healing.tells_history:
+            from agentctl.providers.told_history import told  # a service that needs it is rare
+
+            request = request.replace(messages=told(request.messages))
         body = self._adapter.to_wire(request, self._endpoint, healing)
         return {**body, **self._endpoint.body} if self._endpoint.body else body
 

@@ -11,13 +11,13 @@ from agentctl.config.agents import AGENTS
 from agentctl.config.settings import Settings
 from agentctl.config.trust import WorkspaceReader
 from agentctl.config.workspace import Workspace
-from agentctl.core.errors import JournalError, UsageError
+from agentctl.core.errors import UsageError
 from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, SandboxUsed
 from agentctl.core.ports import Clock, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
-from agentctl.engine.budget import Budget, Limits
+from agentctl.engine.budget import Budget, Limits, NearLimits
 from agentctl.engine.context import Context
 from agentctl.engine.parts import LiveEvents, Parts
 from agentctl.engine.prompt import Prompt
@@ -31,10 +31,12 @@ from agentctl.runner.plane import Needs
 from agentctl.runner.planes import Planes
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
-from agentctl.sandbox.environment import child_environment, find_secrets, shell_argv
-from agentctl.sandbox.levels import report
+from agentctl.runner.sandboxing import make_sandbox
+from agentctl.runner.saving import Opened, open_journal
+from agentctl.runner.secrets import run_secrets
+from agentctl.runner.shared_budget import open_ledger
+from agentctl.sandbox.environment import shell_argv
 from agentctl.sandbox.process import ProcessRunner
-from agentctl.state.journal import Journal
 from agentctl.state.outputs import KeptOutputs
 from agentctl.state.selection import Selected
 from agentctl.tools.sets import make_tools
@@ -58,10 +60,10 @@ class Assembly:
         planes: Planes,
         turns: tuple[Message, ...],
         init: Init,
-        selected: Selected,
-        journal: Journal | None,
+        opened: Opened,
         people: People,
         cwd: Path,
+        changes: Changes,
         closers: list[Callable[[], object]],
     ) -> None:
         self.settings = settings
@@ -72,16 +74,18 @@ class Assembly:
         self.planes = planes
         self.turns = turns
         self.init = init
+        self.selected = selected = opened.selected
         self.session = selected.id
-        self.journal = journal
+        self.journal = opened.journal
+        self.notices = opened.notices
         self.people = people
         saved = selected.saved
         self.history: list[Message] = list(saved.history) if saved else []
         self.earlier_turns = saved.turns if saved else 0
         self.earlier_usage = saved.usage if saved and selected.forked_from is None else Usage()
         self.changed_policy = saved is not None and saved.policy not in ("", init.policy.digest if init.policy else "")
-        """The session began under other rules; those of this run count."""
-        self.changes = Changes(settings.root)
+        """The session went on under other rules so far; those of this run count."""
+        self.changes = changes
         self.output = Path(settings.output) if settings.output else None
         self._cwd = cwd
         self._closers = closers
@@ -129,35 +133,41 @@ async def assemble(
     clock: Clock,
     hardening: Sequence[str] = (),
     is_demo: bool = False,
+    is_preview: bool = False,
 ) -> Assembly:
     """Makes every part of a run and reads its prompts. Raises what ends a run before it starts.
 
-    `hardening` is what could not be done to protect this process, see sandbox/levels.py.
+    `hardening` is what could not be done to protect this process, see sandbox/levels.py. With `is_preview` nothing
+    is saved: somebody only looks at what a run would be.
     """
-    secrets, named = find_secrets(env, settings.secret_env)
+    keeping = settings.replace(ephemeral=True) if is_preview else settings
+    secrets, named = run_secrets(env, settings.secret_env, settings.root)
     redactor = Redactor(secrets)
     saved, session = selected.saved, selected.id
     tape = _tape(settings, session, redactor)
     for_model, model_env = tape.model_settings(env) if tape else (settings, env)
     model, provider = run_model(for_model, saved, model_env, clock, cwd, is_demo=is_demo)
     workspace = Workspace(settings.root, add_dirs=[Path(folder) for folder in settings.add_dir])
-    outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=settings.ephemeral, redactor=redactor)
+    outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=keeping.ephemeral, redactor=redactor)
     reader = WorkspaceReader(settings.root, settings.trust)
     policy = load_run_policy(settings, reader)
     inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
-    live = LiveEvents()
+    live = tape.live if tape else LiveEvents()
     planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
-    runner = ProcessRunner(child_environment(env, settings.pass_env))
+    sandbox = await make_sandbox(settings, env, hardening)
+    runner = sandbox.runner
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
     people = People(settings, selected, reader, policy.digest, env, clock.now, redactor.text, live, planes.pin.clarify)
     tools = people.with_ask(tools)
     if not inputs.turns:
         people.check_waits()
     if tape is not None:
-        provider, tools = tape.around(model, provider, tools)
+        provider, tools = tape.around(model, provider, tools, outputs)
     agent = AGENTS[settings.agent]
     specs = [tool.spec for tool in tools.values()]
-    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=planes.sections)
+    ledger = open_ledger(settings, model, is_demo=is_demo)
+    budget = Budget(_limits(settings), model.price, ledger)
+    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=[*planes.sections, NearLimits(budget)])
     request_options = RequestOptions(
         think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
     )
@@ -166,21 +176,24 @@ async def assemble(
     )
     if saved is not None and saved.view is not None:
         context.view = View.from_row(saved.view)
+    changes = Changes(settings.root)
     parts = Parts(
         provider=provider,
         context=context,
         tools=tools,
         policy=policy,
         approvals=people.approvals,
-        budget=Budget(_limits(settings), model.price),
+        budget=budget,
         repeat=RepeatGuard(),
         outputs=outputs,
         live=live,
         redaction=redactor,
         clock=clock,
     )
-    journal, unsaved = _journal(settings, selected, model, policy, clock, redactor)
-    people.approvals.is_recorded = journal is not None
+    name = f"{model.vendor}/{model.name}"
+    facts = {"model": "" if is_demo else name, "agent": settings.agent, "policy": policy.digest}
+    opened = open_journal(keeping, selected, redactor, clock, **facts)
+    people.approvals.is_recorded = opened.journal is not None
     problems = (
         *settings.problems,
         *named,
@@ -189,7 +202,8 @@ async def assemble(
         *inputs.problems,
         *planes.problems,
         *people.approvals.problems,
-        *unsaved,
+        *opened.problems,
+        *sandbox.problems,
     )
     return Assembly(
         settings=settings,
@@ -199,12 +213,17 @@ async def assemble(
         redactor=redactor,
         planes=planes,
         turns=inputs.turns,
-        init=_init(settings, model, tools, policy, planes, hardening, inputs, tuple(problems)),
-        selected=selected,
-        journal=journal,
+        init=_init(settings, model, tools, policy, planes, sandbox.used, inputs, problems),
+        opened=opened,
         people=people,
         cwd=cwd,
-        closers=[workspace.close, outputs.close, selected.release],
+        changes=tape.changes(changes) if tape else changes,
+        closers=[
+            workspace.close,
+            outputs.close,
+            opened.selected.release,
+            *(part.close for part in (ledger, tape) if part),
+        ],
     )
 
 
@@ -229,7 +248,7 @@ async def _inputs(
 ) -> Inputs:
     prompts = [prompt for prompt in settings.prompt if prompt != "-"]
     if settings.prompt_file and settings.prompt_file != "-":
-        prompts.insert(0, read_prompt_file(settings.prompt_file, cwd))
+        prompts.insert(0, await read_prompt_file(settings.prompt_file, cwd))
     is_going_on = goes_on(settings) and not is_demo
     wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
     if is_demo:
@@ -283,43 +302,13 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _journal(
-    settings: Settings,
-    selected: Selected,
-    model: ModelInfo,
-    policy: PolicyEngine,
-    clock: Clock,
-    redactor: Redactor,
-) -> tuple[Journal | None, tuple[Problem, ...]]:
-    """The open journal. A home that cannot be written is a problem at the start, not an end."""
-    if settings.ephemeral:
-        return None, ()
-    try:
-        journal = Journal(selected.path, clock.now, redactor.text)
-        if selected.saved is None or selected.forked_from is not None:
-            journal.header(
-                session=selected.id,
-                cwd=str(settings.root),
-                model=f"{model.vendor}/{model.name}",
-                agent=settings.agent,
-                policy=policy.digest,
-                forked_from=selected.forked_from,
-            )
-        if selected.saved is not None and selected.forked_from is not None:
-            journal.copy(selected.saved)
-    except JournalError as error:
-        fix = "Set AGENTCTL_HOME to a folder that can be written, or pass --ephemeral."
-        return None, (Problem(code="session-not-saved", what="session", why=error.message, fix=fix),)
-    return journal, ()
-
-
 def _init(
     settings: Settings,
     model: ModelInfo,
     tools: Mapping[str, Tool],
     policy: PolicyEngine,
     planes: Planes,
-    hardening: Sequence[str],
+    sandbox: SandboxUsed,
     inputs: Inputs,
     problems: tuple[Problem, ...],
 ) -> Init:
@@ -335,7 +324,7 @@ def _init(
         skills=(),
         mcp=(),
         policy=PolicyUsed(digest=policy.digest, sources=policy.source_names, yolo=settings.yolo),
-        sandbox=SandboxUsed(**report(hardening)),
+        sandbox=sandbox,
         limits=_shown_limits(settings),
         injection=settings.state_injection,
         stdin=inputs.stdin,
@@ -349,5 +338,6 @@ def _shown_limits(settings: Settings) -> dict[str, object]:
         "timeout_s": settings.timeout,
         "tool_timeout_s": settings.tool_timeout,
         "max_context": settings.max_context,
+        "budget_file": settings.budget_file,
         "max_output_tokens": settings.max_output_tokens,
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 from agentctl.config.repository import Status, difference, is_work_tree, status
 from agentctl.core.events import ToolCalled
 from agentctl.core.toolnames import TOOL_NAMES
+from agentctl.state.folder import STATE
 
 
 class Changes:
@@ -44,4 +45,4 @@ class Changes:
         found = set(reported)
         if self._before is not None and self._after is not None:
             found.update(difference(self._before, self._after))
-        return sorted(found)
+        return sorted(path for path in found if not path.startswith(f"{STATE}/"))

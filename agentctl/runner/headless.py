@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
-from agentctl.config.agents import AGENTS
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings, resolve
 from agentctl.core.codec import encode_event
@@ -28,20 +27,23 @@ from agentctl.core.events import (
 )
 from agentctl.core.ports import Clock, Degraded, Item, Pending
 from agentctl.core.redact import Redactor
+from agentctl.core.signals import hold_signals
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
 from agentctl.runner.account import Account
 from agentctl.runner.app import Assembly, assemble
+from agentctl.runner.choice import choose_session
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.entries import save
 from agentctl.runner.failure import startup_init
 from agentctl.runner.plane import Turn
+from agentctl.runner.saving import prune_after, write_rest
+from agentctl.runner.secrets import startup_redactor
 from agentctl.runner.show import Show
 from agentctl.runner.stamp import Stamper
-from agentctl.runner.stop import EarlySignals, Stop, stop_after
+from agentctl.runner.stop import EarlySignals, Launcher, Stop, stop_after
 from agentctl.sandbox.levels import harden_self
-from agentctl.state.selection import Selected, select, wanted_of
-from agentctl.state.sessions import Sessions
+from agentctl.state.selection import Selected
 
 READER_CHECK_S = 0.5
 AFTER_S = 1.0
@@ -77,6 +79,8 @@ class Run:
         self._turn = 0
         self.stamper = Stamper(session=None, clock=clock, redactor=Redactor({}), position=self._position)
         self._selected: Selected | None = None
+        self._has_begun = False
+        """Whether the first line is on its way."""
         self.settings: Settings | None = None
         """None until they are known."""
         self.done: Done | None = None
@@ -121,6 +125,7 @@ class Run:
         except Exception as bug:  # noqa: BLE001  # the last line must come on every path
             error = AgentctlError(f"{type(bug).__name__}: {bug}", hint="This is a bug in agentctl. --debug shows more.")
             error.__cause__ = bug
+        error = await self._stop.settle() or error
         self._stop.close()
         for stamped in self._end(error):
             yield stamped
@@ -131,10 +136,12 @@ class Run:
         try:
             self.settings = resolve(self._options, env=self._env, cwd=self._cwd)
             stop_after(self._stop, max(0.0, self.settings.timeout - (self._clock.monotonic() - self._started)))
-            self._selected = selected = await self._select(self.settings)
+            self._selected, self.settings = await choose_session(
+                self._options, self.settings, self._env, self._cwd, self._clock
+            )
             self._assembly = await assemble(
                 self.settings,
-                selected,
+                self._selected,
                 env=self._env,
                 cwd=self._cwd,
                 clock=self._clock,
@@ -142,6 +149,9 @@ class Run:
                 is_demo=self._is_demo,
             )
         except BaseException:  # whatever it was, the first line comes
+            redactor = startup_redactor(self._env, self._options.secret_env)
+            self.stamper = Stamper(session=None, clock=self._clock, redactor=redactor, position=self._position)
+            self._has_begun = True
             for stamped in self.stamper.stamp(startup_init(str(self._cwd))):
                 yield stamped
             raise
@@ -153,32 +163,19 @@ class Run:
             clock=self._clock,
             redactor=assembly.redactor,
             position=self._position,
-            joins=not assembly.settings.replay,
+            joins=not (assembly.settings.record or assembly.settings.replay),
         )
+        self._has_begun = True
         for stamped in self.stamper.stamp(assembly.init):
             yield stamped
+        notices = list(assembly.notices)
         if assembly.changed_policy:
-            text = "The policy is not the one this session began with; the rules of this run count."
-            for stamped in self.stamper.stamp(Notice(code="policy-changed", text=text)):
+            text = "The policy is not the one this session went on with so far; the rules of this run count."
+            notices.append(Notice(code="policy-changed", text=text))
+        for notice in notices:
+            for stamped in self.stamper.stamp(notice):
                 yield stamped
         assembly.check_strict()
-
-    async def _select(self, settings: Settings) -> Selected:
-        """The session with its lease. Its agent counts where nothing else names one."""
-        wanted = wanted_of(
-            continue_newest=settings.continue_,
-            continue_or_new=settings.continue_or_new,
-            resume=settings.resume,
-            key=settings.session_key,
-            forks=settings.fork,
-            on_busy=settings.on_busy,
-        )
-        sessions = Sessions(settings.homes.sessions(settings.project_key))
-        selected = await select(sessions, wanted, self._clock, is_ephemeral=settings.ephemeral)
-        if selected.saved and settings.origins["agent"] == "built-in" and selected.saved.agent in AGENTS:
-            options = self._options.replace(agent=selected.saved.agent)
-            self.settings = resolve(options, env=self._env, cwd=self._cwd)
-        return selected
 
     def _position(self) -> tuple[int, int]:
         return max(1, self._turn), self._assembly.parts.budget.steps if self._assembly else 0
@@ -248,9 +245,12 @@ class Run:
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:
             try:
+                write_rest(self._assembly.journal, self._assembly.parts.budget)
                 self._assembly.journal.end(self.done.ended, self.done.exit_code)
             except AgentctlError as failure:
-                error = error or failure
+                if error is None:
+                    self.error = error = failure
+                    yield from self.stamper.stamp(_error_event(failure))
                 self.done = self._done(error)
         yield from self.stamper.stamp(self.done)
 
@@ -269,14 +269,18 @@ class Run:
         from agentctl.core.files import replace_file
 
         try:
-            replace_file(assembly.output, (self._account.text + "\n").encode("utf-8", "replace"))
+            text = assembly.redactor.text(self._account.text)
+            replace_file(assembly.output, (text + "\n").encode("utf-8", "replace"))
         except OSError as failure:
             return AgentctlError(f"-o {str(assembly.output)!r} cannot be written: {failure.strerror or failure}")
         return None
 
-    def last_word(self, error: AgentctlError) -> bytes:
-        """The end as JSON lines, when cleaning up takes too long to get there in order."""
-        return b"".join(map(encode_event, self._end(error)))
+    def last_word(self, error: AgentctlError) -> list[bytes]:
+        """The end as JSON lines, when cleaning up takes too long to get there in order; nothing when it was said."""
+        if self.done is not None:
+            return []
+        first = () if self._has_begun else self.stamper.stamp(startup_init(str(self._cwd)))
+        return list(map(encode_event, (*first, *self._end(error))))
 
     def _done(self, error: AgentctlError | None) -> Done:
         assembly, account = self._assembly, self._account
@@ -322,6 +326,8 @@ class Run:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
                     await self._assembly.close()
+            if self._assembly.journal is not None:
+                prune_after(self._assembly.settings, self._assembly.selected)
         elif self._selected is not None:
             self._selected.release()
 
@@ -375,7 +381,7 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
     show = Show(options, env, run.stamper, stop.trigger)
     stop.bind(lambda error: show.give_up(run.last_word(error), run.done))
     early.hand_over(stop, run.interrupt)
-    watch = asyncio.create_task(_watch_reader(show, stop))
+    watch = asyncio.create_task(_watch_around(show, stop, Launcher(env)))
     async with aclosing(run.events()) as events:
         async for stamped in events:
             show.stamper = run.stamper
@@ -392,14 +398,18 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
                 break  # nobody reads the last line
     watch.cancel()
     stop.finish()
+    hold_signals()
     show.explain(run.error)
     return run.done.exit_code if run.done else ENDINGS["error"].exit_code
 
 
-async def _watch_reader(show: Show, stop: Stop) -> None:
-    """A reader that left ends the run also while nothing is written."""
+async def _watch_around(show: Show, stop: Stop, launcher: Launcher) -> None:
+    """A reader that left ends the run also while nothing is written; so does, in CI, a step that is over."""
     while True:
         await asyncio.sleep(READER_CHECK_S)
         if show.is_reader_gone():
             stop.trigger(Cancelled("the reader of stdout is gone", exit_code=141))
+            return
+        if launcher.is_gone():
+            stop.trigger(Cancelled("the process that started agentctl has ended", exit_code=129))
             return

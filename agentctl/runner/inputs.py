@@ -25,6 +25,8 @@ from agentctl.core.types import Image, Message, Part, Problem, Text
 
 INLINE_CHARS = 200_000
 FIRST_BYTE_S = 2.0
+PROMPT_BYTE_S = 5.0
+"""For a pipe that was named: the program behind it may have to start."""
 MAX_STDIN_BYTES = 64 * 1024 * 1024
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
 _ATTACHMENT = re.compile(r"(?<!\S)@([^\s@][^\s]*)")
@@ -55,17 +57,20 @@ class MayRead(Protocol):
     def __call__(self, path: str) -> bool: ...
 
 
-async def read_stdin(mode: str, *, descriptor: int = 0) -> Piped:
+async def read_stdin(
+    mode: str, *, descriptor: int = 0, first_byte_s: float = FIRST_BYTE_S, is_strict: bool = False
+) -> Piped:
     """Reads stdin when it is a file or a pipe. `mode` is auto, append or none.
 
-    In auto mode a pipe has FIRST_BYTE_S for its first byte; then it is read to its end. The run's clock bounds it.
+    In auto mode a pipe has `first_byte_s` for its first byte; then it is read to its end. The run's clock bounds it.
+    With `is_strict` bytes that are no UTF-8 are a UnicodeDecodeError.
     """
     if mode == "none" or (kind := _kind(descriptor)) == "other":
         return Piped(mode="none")
     chunks: list[bytes] = []
     size = 0
     while True:
-        if kind == "pipe" and not await _is_readable(descriptor, FIRST_BYTE_S if not size and mode == "auto" else None):
+        if kind == "pipe" and not await _is_readable(descriptor, first_byte_s if not size and mode == "auto" else None):
             return Piped(mode="silent")
         data = os.read(descriptor, 1 << 16)
         if not data:
@@ -73,7 +78,7 @@ async def read_stdin(mode: str, *, descriptor: int = 0) -> Piped:
         size += len(data)
         if size <= MAX_STDIN_BYTES:
             chunks.append(data)
-    text = b"".join(chunks).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    text = b"".join(chunks).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "strict" if is_strict else "replace")
     return Piped(mode="data" if text.strip() else "none", text=text, is_cut=size > MAX_STDIN_BYTES)
 
 
@@ -216,13 +221,28 @@ class InputReader:
         self._problems.append(Problem(code=code, what=what, why=why, fix=fix))
 
 
-def read_prompt_file(path: str, cwd: Path) -> str:
-    """The text of --prompt-file; `-` is not a file here. Raises UsageError."""
+async def read_prompt_file(path: str, cwd: Path) -> str:
+    """The text of --prompt-file; `-` is not a file here. Raises UsageError.
+
+    A pipe (`<(program)`) is read to its end, bounded by the run's clock, when its first byte comes in time.
+    """
     try:
-        text = (cwd / path).read_text(encoding="utf-8-sig")
+        descriptor = os.open(cwd / path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"--prompt-file {path!r} cannot be read: {reason}") from None
-    if not text.strip():
+    try:
+        if _kind(descriptor) == "other":
+            raise UsageError(f"--prompt-file {path!r} cannot be read: it is neither a file nor a pipe")
+        found = await read_stdin("auto", descriptor=descriptor, first_byte_s=PROMPT_BYTE_S, is_strict=True)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--prompt-file {path!r} cannot be read: {error}") from None
+    finally:
+        os.close(descriptor)
+    if found.mode == "silent":
+        raise UsageError(f"--prompt-file {path!r} cannot be read: nobody wrote to the pipe for {PROMPT_BYTE_S:g} s")
+    if found.is_cut:
+        raise UsageError(f"--prompt-file {path!r} is larger than {MAX_STDIN_BYTES:,} bytes")
+    if not found.text.strip():
         raise UsageError(f"--prompt-file {path!r} is empty")
-    return text
+    return found.text

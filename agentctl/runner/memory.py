@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agentctl.config.settings import BUILT_IN, Settings
 from agentctl.core.events import MessageText
-from agentctl.core.ports import Degraded, Item, Where
+from agentctl.core.ports import Appended, Degraded, Item, Where
 from agentctl.core.redact import Redactor
 from agentctl.core.toolkit import Implementation
-from agentctl.core.types import JsonObject, Problem
+from agentctl.core.types import JsonObject, Message, Problem, Text, ToolAnswer
 from agentctl.engine.parts import Parts
 from agentctl.runner.account import Account
 from agentctl.runner.clock import SystemClock
@@ -34,6 +34,9 @@ T = TypeVar("T")
 INJECTIONS = {"full": "boot", "lean": "relevant", "none": ""}
 """What of the notes each --state-injection puts into prompts."""
 COUNT_WAIT_S = 0.5
+MAX_HEARD = 200
+"""Results and files of a session whose words are recognised in a note."""
+_NAMES = ("remember", "recall", "forget")
 
 
 def remote_for(settings: Settings) -> Callable[[], str]:
@@ -114,10 +117,13 @@ class MemoryPlane(Plane):
         self._knowledge: Knowledge | None = None
         self._shared: MemoryTools | None = None
         self._turns: list[list[str]] = []
+        self._heard: list[str] = []
         self._chosen: list[str] = []
         self._shown: list[str] = []
         if self._injection:
             self.sections = (self._section,)
+        for message in needs.saved.history if needs.saved and self._mode == "on" else ():
+            self._hear(message)
         if self._mode != "off":
             self.tools = {name: partial(self._load, name) for name in self._offered()}
             self.problems = (*self.problems, *self._untold())
@@ -136,7 +142,7 @@ class MemoryPlane(Plane):
             has_notes = self._has_store and _patiently(self._notes().has_notes)
             wanted = {"remember": can_write, "recall": has_notes, "forget": has_notes and can_write}
         except _failures() as failure:
-            self._notes().note_problem(failure.problem())
+            self._notes().file.note_problem(failure.problem())
             wanted = {}
         names = [name for name, is_of_use in wanted.items() if is_of_use]
         self._keep("memory tools", {"names": names})
@@ -146,7 +152,9 @@ class MemoryPlane(Plane):
         from agentctl.state.knowledge_tools import Forget, MemoryTools, Recall, Remember  # pydantic: first call
 
         if self._shared is None:
-            self._shared = MemoryTools(knowledge=self._notes(), emit=self._needs.emit, sleep=SystemClock().sleep)
+            self._shared = MemoryTools(
+                knowledge=self._notes(), emit=self._needs.emit, sleep=SystemClock().sleep, was_heard=self._was_heard
+            )
         classes: dict[str, type[Implementation]] = {"remember": Remember, "recall": Recall, "forget": Forget}
         made: Implementation = classes[name](self._shared)  # type: ignore[call-arg]  # each takes the shared part
         return made
@@ -169,6 +177,7 @@ class MemoryPlane(Plane):
 
     async def before(self, turn: Turn, parts: Parts) -> AsyncGenerator[Item, None]:
         self._turns.append([turn.text, ""])
+        self._hear(turn.prompt)
         self._shown += self._chosen
         for problem in self._untold():
             yield Degraded(problem=problem)
@@ -176,6 +185,22 @@ class MemoryPlane(Plane):
     def note(self, item: Item) -> None:
         if isinstance(item, MessageText) and self._turns:
             self._turns[-1][1] = item.text
+        elif isinstance(item, Appended) and self._mode == "on":
+            self._hear(item.message)
+
+    def _hear(self, message: Message) -> None:
+        """Keeps in mind what did not come from the person or the model: results, attached files, stdin."""
+        if message.role == "tool":
+            found = [part.content for part in message.parts if isinstance(part, ToolAnswer) and part.name not in _NAMES]
+        else:
+            texts = [part.text for part in message.parts if isinstance(part, Text)]
+            found = texts[1:] if message.role == "user" else []
+        self._heard = [*self._heard, *found][-MAX_HEARD:]
+
+    def _was_heard(self, text: str) -> bool:
+        from agentctl.state.knowledge_likeness import is_in
+
+        return is_in(text, self._heard)
 
     async def after(self, account: Account, parts: Parts, seconds_left: float) -> AsyncGenerator[Item, None]:
         if self._mode != "on" or not self._needs.settings.learn:
@@ -219,7 +244,7 @@ class MemoryPlane(Plane):
         return self._knowledge
 
     def _untold(self) -> list[Problem]:
-        return self._knowledge.take_untold() if self._knowledge else []
+        return self._knowledge.file.take_untold() if self._knowledge else []
 
     def _keep(self, name: str, value: JsonObject) -> None:
         if self._needs.tape:

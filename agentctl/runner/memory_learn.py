@@ -45,7 +45,7 @@ async def learn(
         try:
             added.append(await _record(knowledge, parts, kind, said))
         except StoreFailure as failure:
-            knowledge.note_problem(failure.problem())
+            knowledge.file.note_problem(failure.problem())
             return
     new = [one.note.text for one in added if one.is_new]
     if new:

@@ -18,6 +18,7 @@ from agentctl.runner.document import is_json, settings_of, show, table, verb
 from agentctl.runner.memory import knowledge_of
 from agentctl.runner.output import print_bytes, say
 from agentctl.state.knowledge import MAX_FORGET, Knowledge
+from agentctl.state.knowledge_decay import is_time
 from agentctl.state.knowledge_note import KINDS, MAX_CHARS, MAX_NOTES, ORIGINS, Note, order_in
 from agentctl.state.knowledge_store import READ_WAIT_S, WRITE_WAIT_S, StoreFailure, patiently
 
@@ -25,7 +26,6 @@ T = TypeVar("T")
 
 MAX_IMPORT_BYTES = 8_000_000
 _SHOWN = tuple(name for name in Note.fields if name != "subject")
-_TAKEN = ("kind", "text", "origin", "session", "created", "updated", "recalled", "recalls", "shown")
 
 
 class NotesError(AgentctlError):
@@ -212,13 +212,29 @@ def _note(row: Any, number: int, knowledge: Knowledge) -> Note:
             raise UsageError(
                 f"entry {number}: {value!r} is not one of {', '.join(valid)}", hint=did_you_mean(str(value), valid)
             )
-    values = {name: row[name] for name in _TAKEN if isinstance(row.get(name), type(getattr(_EMPTY, name)))}
     now = knowledge.now()
-    times = {name: values.get(name) or now for name in ("created", "updated")}
-    return Note(id="", closed=str(row.get("closed") or ""), **{**values, **times, "kind": kind, "origin": origin})
+    times = {name: _time(row.get(name)) for name in ("created", "updated", "recalled")}
+    return Note(
+        id="",
+        kind=kind,
+        text=row["text"],
+        origin=origin,
+        session=str(row.get("session") or "")[:64],
+        created=times["created"] or now,
+        updated=min(times["updated"] or now, now),
+        recalled=times["recalled"],
+        recalls=_count(row.get("recalls")),
+        shown=_count(row.get("shown")),
+        closed=str(row.get("closed") or ""),
+    )
 
 
-_EMPTY = Note(id="", kind="", text="")
+def _time(value: object) -> str:
+    return value if isinstance(value, str) and is_time(value) else ""
+
+
+def _count(value: object) -> int:
+    return max(0, min(value, 1_000_000)) if isinstance(value, int) else 0
 
 
 # --- the store --------------------------------------------------------------------------------------------------------
@@ -243,6 +259,6 @@ def _use(knowledge: Knowledge, action: Callable[[], T], seconds: float = READ_WA
         result = patiently(action, seconds)
     except StoreFailure as failure:
         raise NotesError(f"{failure.path}: {failure.why}", hint=failure.fix) from None
-    for problem in knowledge.take_untold():
+    for problem in knowledge.file.take_untold():
         say(f"{problem.what}: {problem.why}")
     return result

@@ -16,10 +16,14 @@ from pathlib import Path
 from agentctl.core.codec import dumps, encode_event
 from agentctl.core.errors import AgentctlError, Cancelled, exit_code_of
 from agentctl.core.text import clean, one_line
+from agentctl.runner.fence import Fence, defused, is_actions
 
 _CHUNK = 4096
 """At most what POSIX lets a pipe take at once when it says it is writable."""
 READER_GONE = 141
+
+_fences: list[Fence] = []
+"""The one around stderr of this process, made at the first line."""
 
 
 class Stdout:
@@ -93,14 +97,34 @@ class Stdout:
 
 
 def print_bytes(data: bytes) -> None:
-    """A document of a verb on stdout. Raises Cancelled when the reader is gone."""
+    """A document of a verb on stdout, secrets masked. Raises Cancelled when the reader is gone."""
+    text = masked(data.decode("utf-8", "replace"))
+    data = (defused(text) if is_actions(os.environ) else text).encode()
     stdout = Stdout()
     stdout.write_now(data if data.endswith(b"\n") else data + b"\n", wait_s=30.0)
 
 
 def say(line: str) -> None:
     """One line on stderr. Lost when nobody reads: a full pipe must not hold up the run."""
-    data = clean(line).encode("utf-8", "replace") + b"\n"
+    if not _fences:
+        _fences.append(Fence(os.environ))
+    _write_stderr(_fences[0].open() + clean(line).encode("utf-8", "replace") + b"\n")
+
+
+def end_fence() -> None:
+    """The last thing on stderr of a process: what comes after it in the log is somebody else's."""
+    if _fences:
+        _write_stderr(_fences[0].close())
+
+
+def masked(text: str) -> str:
+    """For what is said outside a run: without what the variables of this process say is secret."""
+    from agentctl.runner.secrets import startup_redactor  # a run has its own, and never comes here
+
+    return startup_redactor().text(text)
+
+
+def _write_stderr(data: bytes) -> None:
     try:
         poll = select.poll()
         poll.register(2, select.POLLOUT)
@@ -132,7 +156,8 @@ def report_failure(error: AgentctlError, argv: Sequence[str]) -> int:
         return report_verb_failure(error, is_json=form is not None)
     lines = [encode_event(stamped) for stamped in run_failure(error, cwd=str(Path.cwd()), now=SystemClock().now())]
     if form is not None:
-        Stdout().write_now(b"".join(lines if form == "jsonl" else lines[-1:]), wait_s=2.0)
+        said = masked(b"".join(lines if form == "jsonl" else lines[-1:]).decode())
+        Stdout().write_now(said.encode(), wait_s=2.0)
     return _explain(error)
 
 
@@ -141,14 +166,14 @@ def report_verb_failure(error: AgentctlError, *, is_json: bool) -> int:
     from agentctl.runner.failure import verb_failure
 
     if is_json:
-        Stdout().write_now(dumps(verb_failure(error)) + b"\n", wait_s=2.0)
+        Stdout().write_now(masked(dumps(verb_failure(error)).decode()).encode() + b"\n", wait_s=2.0)
     return _explain(error)
 
 
 def _explain(error: AgentctlError) -> int:
     code = exit_code_of(error)
     for line in describe(error) if code != READER_GONE else ():
-        say(line)
+        say(masked(line))
     return code
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from agentctl.core.ports import Item, Section
-from agentctl.core.toolkit import Implementation
+from agentctl.core.events import ToolResulted
+from agentctl.core.ports import Item, Section, Viewed
 from agentctl.core.types import Problem
 from agentctl.engine.parts import Parts
 from agentctl.extensions.instructions import Instructions, load_instructions
@@ -14,7 +14,11 @@ from agentctl.runner.account import Account
 from agentctl.runner.memory import MemoryPlane
 from agentctl.runner.pinning import PinPlane
 from agentctl.runner.plane import Loader, Needs, Plane, Turn
+from agentctl.state.focus import Focus
+from agentctl.state.folder import SessionFolder
+from agentctl.state.notebook import Notebook, Pointer
 from agentctl.state.todos import TodoList
+from agentctl.state.toolset import load_class
 
 
 class Planes:
@@ -22,10 +26,12 @@ class Planes:
 
     def __init__(self, needs: Needs) -> None:
         self.instructions = InstructionsPlane(needs)
-        self.plan = PlanPlane(needs)
+        folder = _folder(needs)
+        self.plan = PlanPlane(needs, folder)
+        self.notebook = NotebookPlane(needs, folder)
         self.pin = PinPlane(needs)
         self.memory = MemoryPlane(needs)
-        self._all: tuple[Plane, ...] = (self.instructions, self.memory, self.plan, self.pin)
+        self._all: tuple[Plane, ...] = (self.instructions, self.memory, self.plan, self.notebook, self.pin)
 
     @property
     def sections(self) -> list[Section]:
@@ -82,15 +88,40 @@ class InstructionsPlane(Plane):
 
 
 class PlanPlane(Plane):
-    """The todos."""
+    """The todos, in each step, and the focus stack, which is never injected."""
 
-    def __init__(self, needs: Needs) -> None:
+    def __init__(self, needs: Needs, folder: SessionFolder) -> None:
         self.todos = TodoList(needs.saved.todos if needs.saved else ())
         self.sections = (self.todos,) if needs.settings.state_injection != "none" else ()
+        focus = Focus(folder, needs.now)
+        self.tools = {
+            "todo_write": lambda: load_class("todo_write")(self.todos, needs.emit),
+            **{name: _loader(name, focus) for name in ("focus_task", "focus_complete")},
+        }
 
-        def todo_write() -> Implementation:
-            from agentctl.state.todo_tool import TodoWrite  # pydantic comes with the first call
 
-            return TodoWrite(self.todos, needs.emit)
+class NotebookPlane(Plane):
+    """Findings of the session. Only how much there is ever stands in a request, where the model cannot know it."""
 
-        self.tools = {"todo_write": todo_write}
+    def __init__(self, needs: Needs, folder: SessionFolder) -> None:
+        notebook = Notebook(folder, needs.redactor.text)
+        self._pointer = Pointer(notebook, is_due=needs.saved is not None)
+        is_shown = needs.settings.state_injection != "none" and "read_state" in needs.settings.tools
+        self.sections = (self._pointer,) if is_shown else ()
+        self.tools = {name: _loader(name, notebook) for name in ("add_state", "read_state", "compact_state")}
+
+    def note(self, item: Item) -> None:
+        if isinstance(item, Viewed):
+            self._pointer.is_due = True
+        elif isinstance(item, ToolResulted) and item.name == "read_state":
+            self._pointer.is_due = False
+
+
+def _folder(needs: Needs) -> SessionFolder:
+    saved = needs.saved
+    origin = saved.id if saved and saved.id != needs.session else None
+    return SessionFolder(needs.settings.root, needs.session, origin=origin, is_ephemeral=needs.settings.ephemeral)
+
+
+def _loader(name: str, part: object) -> Loader:
+    return lambda: load_class(name)(part)  # pydantic comes with the first call

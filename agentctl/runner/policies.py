@@ -43,9 +43,11 @@ def load_run_policy(settings: Settings, reader: WorkspaceReader) -> PolicyEngine
 def _protected(settings: Settings) -> tuple[Path, ...]:
     """What belongs to agentctl: nothing that a model calls may write it, wherever it lies."""
     homes = settings.homes
-    own = (*(getattr(homes, name) for name in homes.fields), Path(__file__).resolve().parents[1])
+    own = [*(getattr(homes, name) for name in homes.fields), Path(__file__).resolve().parents[1]]
+    if settings.budget_file is not None:
+        own += [Path(settings.budget_file), Path(f"{settings.budget_file}.lock")]
     is_file = settings.policy is not None and not settings.policy.startswith(PREFIX)
-    return (*own, settings.root / settings.policy) if is_file and settings.policy else own
+    return (*own, settings.root / settings.policy) if is_file and settings.policy else tuple(own)
 
 
 def _find_spec(name: str) -> ToolSpec | None:

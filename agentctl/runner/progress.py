@@ -74,10 +74,15 @@ def problem_lines(event: Event) -> Iterator[str]:
 def failure_lines(event: Event) -> Iterator[str]:
     """The lines of an error event: what happened, and what to do.
 
-    A service's words are folded into one line: a line of their own could be a command of the CI system's log.
+    A service's words are folded into one line: a line of their own could be a command of the CI system's log. The
+    difference of a replay keeps its lines, each behind a bar, so that none of them begins with such a command.
     """
     if isinstance(event, ErrorEvent):
-        yield one_line(f"agentctl: {event.message}", MESSAGE_CHARS)
+        message, lines = event.message, []
+        if event.kind == "drift":
+            message, *lines = event.message.split("\n")
+        yield one_line(f"agentctl: {message}", MESSAGE_CHARS)
+        yield from (f"  | {''.join(char if char.isprintable() else ' ' for char in line)}" for line in lines)
         if event.hint:
             yield f"  hint: {one_line(event.hint, MESSAGE_CHARS)}"
 

@@ -50,8 +50,12 @@ def _selected(
     named, origin = settings.model, settings.origins["model"]
     if is_demo:
         named, origin = f"scripted/{DEMO}", "agentctl demo"
-    elif saved is not None and named is None:
+    elif saved is not None and saved.model and named is None:
         named, origin = saved.model, "session"
+    if settings.replay is not None:
+        from agentctl.providers.clouds import for_nobody
+
+        env = for_nobody(env)
     return select_model(
         model=named,
         model_origin=origin,
@@ -107,6 +111,8 @@ def transport_of(settings: Settings, endpoint: Endpoint) -> Transport:
     from agentctl.providers.make import make_transport
     from agentctl.providers.network import Network
 
+    if settings.replay is not None:
+        return make_transport("direct", endpoint.replace(cloud=""))  # nobody is asked
     network = Network(proxy=settings.proxy, ca_file=settings.ca_file)
     is_chosen = settings.origins["transport"] != BUILT_IN
     return make_transport(settings.transport, endpoint, network=network, is_chosen=is_chosen)
@@ -116,6 +122,8 @@ def gateway_of(settings: Settings) -> Gateway:
     """--header, --auth, --api-version, --organization."""
     from agentctl.providers.gateway import Gateway
 
+    if settings.replay is not None:
+        return Gateway()  # nobody is asked
     return Gateway(
         headers=settings.header,
         auth=settings.auth,

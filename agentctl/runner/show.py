@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Mapping
 
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings
-from agentctl.core.codec import dumps, encode_event
+from agentctl.core.codec import encode_event
 from agentctl.core.errors import AgentctlError
 from agentctl.core.events import Done, ReasoningDelta, Stamped, TextDelta
 from agentctl.core.text import cut_end
-from agentctl.runner.output import Stdout, say
+from agentctl.runner.fence import plain_answer
+from agentctl.runner.output import Stdout, end_fence, say
 from agentctl.runner.progress import closing_lines, failure_lines, problem_lines, progress_lines
 from agentctl.runner.stamp import COALESCE_S, Stamper
 
@@ -27,6 +29,7 @@ class Show:
         self, options: Options, env: Mapping[str, str], stamper: Stamper, fail: Callable[[AgentctlError], None]
     ) -> None:
         """`fail` ends the run when a line that a timer writes cannot be written."""
+        self._env = env
         self.format = wanted_format(options, env)
         self._is_quiet = bool(options.quiet) or _is_on(env, "AGENTCTL_QUIET")
         self._is_debug = bool(options.debug) or _is_on(env, "AGENTCTL_DEBUG")
@@ -34,6 +37,7 @@ class Show:
         self._fail = fail
         self._stdout = Stdout()
         self._timer: asyncio.TimerHandle | None = None
+        self._is_done_shown = threading.Event()
 
     def adopt(self, settings: Settings) -> None:
         """The settings are known: a config file may have had a say."""
@@ -47,6 +51,7 @@ class Show:
         if isinstance(event, Done):
             async with asyncio.timeout(LAST_LINE_S):
                 await self._show_done(event, stamped)
+            self._is_done_shown.set()
         elif self.format == "jsonl":
             await self._stdout.write(encode_event(stamped))
             self._flush_later()
@@ -54,19 +59,25 @@ class Show:
     def is_reader_gone(self) -> bool:
         return self._stdout.is_reader_gone()
 
-    def give_up(self, lines: bytes, done: Done | None) -> None:
-        """From the watchdog thread: the last line now, then the process ends, whatever hangs."""
+    def give_up(self, lines: list[bytes], done: Done | None) -> None:
+        """From the watchdog thread or a second Ctrl-C: the last line now, then the process ends, whatever hangs.
+
+        Without lines the run has come to its end by itself; what is still on its way is written.
+        """
+        if not lines and threading.current_thread() is not threading.main_thread():
+            self._is_done_shown.wait(LAST_LINE_S / 4)
         if self.format == "jsonl":
-            self._stdout.write_now(lines, LAST_LINE_S / 4)
-        elif self.format == "json" and done is not None:
-            self._stdout.write_now(dumps(done) + b"\n", LAST_LINE_S / 4)
+            self._stdout.write_now(b"".join(lines), LAST_LINE_S / 4)
+        elif self.format == "json":
+            self._stdout.write_now(b"".join(lines[-1:]), LAST_LINE_S / 4)
+        end_fence()
         os._exit(done.exit_code if done else 1)
 
     async def _show_done(self, done: Done, stamped: Stamped) -> None:
         if self.format in ("jsonl", "json"):
             await self._stdout.write(encode_event(stamped))
         elif done.ended == "completed":
-            await self._stdout.write(done.text.encode("utf-8", "replace") + b"\n")
+            await self._stdout.write(plain_answer(done.text, self._env).encode("utf-8", "replace") + b"\n")
 
     def explain(self, error: BaseException | None) -> None:
         """With --debug: where a failure came from."""
@@ -74,7 +85,7 @@ class Show:
             from traceback import format_exception  # only for bug reports
 
             for line in "".join(format_exception(error)).splitlines():
-                say(f"debug: {line}")
+                say(f"debug: {self.stamper.mask(line)}")
 
     def _say(self, stamped: Stamped) -> None:
         event = stamped.event

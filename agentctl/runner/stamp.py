@@ -41,7 +41,7 @@ class Stamper:
         position: Callable[[], tuple[int, int]],
         joins: bool = True,
     ) -> None:
-        """`joins=False` for replays: pieces leave as they were recorded, whatever the clock says."""
+        """`joins=False` for recordings and replays: pieces leave as they came, whatever the clock says."""
         self._session = session
         self._clock = clock
         self._redactor = redactor
@@ -62,6 +62,10 @@ class Stamper:
             self._held, self._joined = None, ""
         yield from self.flush()
         yield self._envelope(map_strings(event, self._redactor.text))
+
+    def mask(self, text: str) -> str:
+        """For what leaves the run beside its events."""
+        return self._redactor.text(text)
 
     @property
     def is_joining(self) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from agentctl.core.errors import AgentctlError, Cancelled, TimedOut
+from agentctl.core.signals import STOPPING, remember, was_hangup_ignored
 
-SIGNALS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 LAST_WORD_S = 4.0
 """After a stop the run has this long to clean up; then the process ends with its last line all the same."""
 
@@ -58,6 +60,14 @@ class Stop:
                 task.uncancel()
         return self.reason
 
+    async def settle(self) -> AgentctlError | None:
+        """The reason, after a cancellation that is on its way has arrived: later it would tear the last words."""
+        task = asyncio.current_task()
+        if self.reason is not None and task is not None and task.cancelling():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+        return self.take()
+
     def close(self) -> None:
         """The turn is over and the end is being written: nothing can stop it any more."""
         self._is_over = True
@@ -77,25 +87,38 @@ class EarlySignals:
     """Keeps signals that come before there is an event loop."""
 
     def __init__(self) -> None:
-        self._seen: list[int] = []
-        for number in SIGNALS:
-            signal.signal(number, lambda seen, _frame: self._seen.append(seen))
+        self._seen = remember()
 
     def hand_over(self, stop: Stop, interrupt: Callable[[], object]) -> None:
         """The loop takes over: a signal stops the run, SIGUSR1 interrupts only the running commands."""
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
+        for number in STOPPING:
             loop.add_signal_handler(number, _stop_by, stop, number)
         loop.add_signal_handler(signal.SIGUSR1, interrupt)
         for seen in self._seen:
             _stop_by(stop, seen)
 
 
+class Launcher:
+    """The process that started this one. A CI system that cancels a step signals only the step's own process, often a
+    shell that passes nothing on; when that is gone, so is everybody who waits for this run.
+
+    Only in CI, and not for a run that was started to outlive its parent, with nohup. Elsewhere it is never gone.
+    """
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        is_watched = env.get("CI") or env.get("GITHUB_ACTIONS")
+        self._parent = os.getppid() if is_watched and not was_hangup_ignored() else 0
+
+    def is_gone(self) -> bool:
+        return self._parent > 1 and os.getppid() != self._parent
+
+
 def _stop_by(stop: Stop, number: int) -> None:
     if stop.reason is not None and number == signal.SIGINT:
         stop.give_up()  # the second Ctrl-C does not wait for anything
     name = signal.Signals(number).name
-    stop.trigger(Cancelled(f"stopped by {name}", exit_code=SIGNALS[signal.Signals(number)]))
+    stop.trigger(Cancelled(f"stopped by {name}", exit_code=STOPPING[signal.Signals(number)]))
 
 
 def stop_after(stop: Stop, seconds: float) -> None:

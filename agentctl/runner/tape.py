@@ -1,39 +1,53 @@
-"""--record and --replay: what they put around the provider and the tools of a run."""
+"""--record and --replay: what they put around the provider, the tools, their events and the changes of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agentctl.config.settings import Settings
 from agentctl.core.errors import UsageError
-from agentctl.core.ports import Provider, Tool
+from agentctl.core.events import Event, ToolCalled
+from agentctl.core.ports import Degraded, Provider, Saved, Tool
 from agentctl.core.redact import Redactor
 from agentctl.core.types import JsonObject, ModelInfo
-
-if TYPE_CHECKING:
-    from agentctl.providers.recorded import Recording
+from agentctl.engine.parts import LiveEvents
+from agentctl.providers.recorded import (
+    Names,
+    RecordedTool,
+    Recorder,
+    Recording,
+    Replay,
+    ReplayedTool,
+    Replayer,
+)
+from agentctl.runner.changes import Changes
+from agentctl.state.outputs import KeptOutputs
 
 NO_KEY = "replay"
 """Stands for the key of a run that asks nobody."""
+NOT_KEPT = b"This output was kept by the recorded run; a replay does not have it.\n"
 
 
 class Tape:
-    """One of the two. A replay is read at once; a recording is written from the first call on."""
+    """One of the two. A replay is read at once; a recording is written from the first call on.
+
+    Runs without either flag never load this module.
+    """
 
     def __init__(self, settings: Settings, session: str, redactor: Redactor) -> None:
         """Raises UsageError for a recording that cannot be read, and for both flags at once."""
-        from agentctl.providers.recorded import Names, Replay  # runs without either flag never make a Tape
-
         if settings.record and settings.replay:
             raise UsageError("--record and --replay exclude each other", hint="Keep one of them.")
         self._settings = settings
         self._redactor = redactor
-        self._names = Names(settings.root, session)
-        self._replay = Replay(Path(settings.replay), self._names) if settings.replay else None
+        self.names = Names(settings.root, session, Path(os.environ.get("TMPDIR") or "/tmp"))
+        """What else differs from run to run is added to it."""
         self._recording: Recording | None = None
         self._unwritten: list[tuple[str, JsonObject]] = []
+        self._replay = Replay(Path(settings.replay), self.names, redactor.text) if settings.replay else None
+        self.live: LiveEvents = TapedEvents(self)
 
     def model_settings(self, env: Mapping[str, str]) -> tuple[Settings, Mapping[str, str]]:
         """For the choice of the model: a replay needs no key, and without --model it is the recorded one."""
@@ -61,19 +75,106 @@ class Tape:
         return self._replay.kept(name) if self._replay else {}
 
     def around(
-        self, model: ModelInfo, provider: Provider, tools: Mapping[str, Tool]
+        self, model: ModelInfo, provider: Provider, tools: Mapping[str, Tool], outputs: KeptOutputs
     ) -> tuple[Provider, dict[str, Tool]]:
         """The provider and the tools of the run."""
-        from agentctl.providers.recorded import RecordedTool, Recorder, Recording, ReplayedTool, Replayer
+        self.names.add(outputs.shown_folder, "<outputs>")
+        if self._replay is None:
+            recording = Recording(Path(str(self._settings.record)), model, self.names, self._redactor.text)
+            self._recording = recording
+            for name, value in self._unwritten:
+                recording.keep(name, value)
+            taped = {name: RecordedTool(tool, recording, lambda: outputs.count) for name, tool in tools.items()}
+            return Recorder(provider, recording), dict(taped)
+        replayer = Replayer(self._replay)
+        if self._settings.replay_tools == "live":
+            return replayer, dict(tools)
+        return replayer, {name: self._replayed(tool, self._replay, outputs) for name, tool in tools.items()}
 
-        if self._replay is not None:
-            replay = self._replay
-            if self._settings.replay_tools == "live":
-                return Replayer(replay), dict(tools)
-            return Replayer(replay), {name: ReplayedTool(tool, replay) for name, tool in tools.items()}
-        self._recording = recording = Recording(
-            Path(str(self._settings.record)), model, self._names, self._redactor.text
-        )
-        for name, value in self._unwritten:
-            recording.keep(name, value)
-        return Recorder(provider, recording), {name: RecordedTool(tool, recording) for name, tool in tools.items()}
+    def _replayed(self, tool: Tool, replay: Replay, outputs: KeptOutputs) -> Tool:
+        def keep(count: int) -> None:
+            """Takes the numbers that the recorded run took, so that later ones are the same."""
+            while outputs.count < count:
+                kept = outputs.open()
+                kept.write(NOT_KEPT)
+                if kept.close() is None:
+                    return
+
+        return ReplayedTool(tool, replay, self.live.emit, keep)
+
+    def changes(self, changes: Changes) -> Changes:
+        """What the run changed: written down, or as it was written down."""
+        if self._replay is None:
+            return RecordedChanges(changes, self)
+        is_live = self._settings.replay_tools == "live" or self._replay.changes is None
+        return changes if is_live else ReplayedChanges(self._replay)
+
+    def note(self, event: Event | Degraded | Saved) -> None:
+        if self._recording is not None and isinstance(event, Event):
+            self._recording.event(event)
+
+    def note_changes(self, files: list[str], source: str) -> None:
+        if self._recording is not None:
+            self._recording.changes(files, source)
+
+    def close(self) -> None:
+        if self._recording is not None:
+            self._recording.close()
+
+
+class TapedEvents(LiveEvents):
+    """The live events of tools, written down as they come."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self._tape = tape
+
+    def emit(self, event: Event | Degraded | Saved) -> None:
+        self._tape.note(event)
+        super().emit(event)
+
+
+class RecordedChanges(Changes):
+    """Those of the run itself; what they came to is written down at its end."""
+
+    def __init__(self, inner: Changes, tape: Tape) -> None:
+        self._inner = inner
+        self._tape = tape
+        self._is_noted = False
+
+    @property
+    def source(self) -> str:
+        return self._inner.source
+
+    async def before_call(self, event: ToolCalled) -> None:
+        await self._inner.before_call(event)
+
+    async def finish(self) -> None:
+        await self._inner.finish()
+
+    def paths(self, reported: Iterable[str]) -> list[str]:
+        found = self._inner.paths(reported)
+        if not self._is_noted:
+            self._is_noted = True
+            self._tape.note_changes(found, self.source)
+        return found
+
+
+class ReplayedChanges(Changes):
+    """Those of the recorded run. Where no command runs, git has nothing to say."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._row = replay.changes or {}
+
+    @property
+    def source(self) -> str:
+        return str(self._row.get("source", "tools"))
+
+    async def before_call(self, event: ToolCalled) -> None:
+        return
+
+    async def finish(self) -> None:
+        return
+
+    def paths(self, reported: Iterable[str]) -> list[str]:
+        return sorted({*reported, *self._row.get("files", ())})

@@ -27,37 +27,6 @@ def demo(options: Options) -> int:
 
 
 @verb
-def sessions_list(options: Options) -> int:
-    from agentctl.state.sessions import Sessions
-
-    settings = settings_of(options)
-    found, problems = Sessions(settings.homes.sessions(settings.project_key)).all()
-    document = {
-        "sessions": [
-            {
-                "id": saved.id,
-                "created": saved.created,
-                "updated": saved.updated,
-                "cwd": saved.cwd,
-                "model": saved.model,
-                "agent": saved.agent,
-                "title": saved.title,
-                "turns": saved.turns,
-                "messages": len(saved.history),
-                "usage": as_dict(saved.usage),
-                "cost_usd": saved.cost_usd,
-                "ended": saved.ended,
-            }
-            for saved in found
-        ],
-        "problems": as_dict(tuple(problems)),
-    }
-    rows = [(saved.id, saved.updated, saved.ended or "killed", f"{saved.turns} turns", saved.title) for saved in found]
-    lines = table(rows) or [f"No session is saved for {settings.root}."]
-    return show(options, document, [*lines, *(f"{problem.what}: {problem.why}" for problem in problems)])
-
-
-@verb
 def tools(options: Options) -> int:
     """Every tool with its set and whether it is offered."""
     offered = settings_of(options).tools

@@ -11,10 +11,14 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from agentctl.core.spawn import Launched, Watcher, kill_adopted
+from agentctl.core.spawn import DEFAULT_PATH, Launched, ProgramMissing, Watcher, find_program, kill_adopted
 from agentctl.core.types import CommandEnd, CommandLine
 from agentctl.core.watcher import GRACE_S, KILL, KILL_S, TERMINATE
+
+if TYPE_CHECKING:
+    from agentctl.sandbox.containment import Containment
 
 Sink = Callable[[str, bytes], None]
 
@@ -25,8 +29,60 @@ END_S = GRACE_S + KILL_S + 0.5
 LAST_BYTES_S = 0.2
 """For what still stands in the pipes of a dead tree."""
 CHUNK = 65536
+PLACES = ("request", "cwd", "program", "process")
+"""Where the start of a command fails for its own reasons; every other word is a wall of the sandbox."""
 LAUNCHES = 3
 """A watcher that an earlier command has killed may take a launch with it while it dies."""
+
+
+WRAPS = 5
+CRASHES = frozenset({4, 6, 7, 8, 9, 11, 31})
+"""ILL, ABRT, BUS, FPE, KILL, SEGV and SYS."""
+MAX_COMPLAINT = 4096
+COMPLAINT = b"bwrap: "
+"""How bubblewrap begins to say why it does not start a command."""
+
+
+class _Opening:
+    """The first words on stderr, held back while they may be all there is and the wrapper's own."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._is_over = False
+        self.held = b""
+
+    def feed(self, stream: str, chunk: bytes) -> None:
+        if not self._is_over and stream == "stderr" and _may_complain(self.held + chunk):
+            self.held += chunk
+            return
+        self._is_over = True
+        self.let_go()
+        self._sink(stream, chunk)
+
+    @property
+    def complaint(self) -> str:
+        """What the wrapper said, if nothing else was said."""
+        return self.held.decode(errors="replace").strip() if self.held.startswith(COMPLAINT) else ""
+
+    def let_go(self) -> None:
+        if self.held:
+            self._sink("stderr", self.held)
+            self.held = b""
+
+
+def _unwrapped(end: CommandEnd) -> CommandEnd:
+    """The wrapper says 128 and the signal, as a shell would; for these no program has other uses."""
+    number = (end.exit_code or 0) - 128
+    return end.replace(exit_code=None, signal=number) if number in CRASHES else end
+
+
+def _may_complain(words: bytes) -> bool:
+    """Whether these may be the first bytes of a complaint; they come in small pieces."""
+    return words.startswith(COMPLAINT[: len(words)]) and len(words) < MAX_COMPLAINT
+
+
+class NotContained(OSError):
+    """A wall of the sandbox did not stand, so the command did not run."""
 
 
 class ProcessRunner:
@@ -35,28 +91,102 @@ class ProcessRunner:
     Commands may run at the same time; each is its own tree. Call `close` at the end of the run.
     """
 
-    def __init__(self, env: Mapping[str, str], *, adopts_orphans: bool = False) -> None:
-        """`adopts_orphans`: this process is the home of orphans (levels.harden_self) and has no children but ours."""
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        *,
+        adopts_orphans: bool = False,
+        containment: Callable[[], Containment] | None = None,
+        distrust: Callable[[], None] | None = None,
+    ) -> None:
+        """`adopts_orphans`: this process is the home of orphans (levels.harden_self) and has no children but ours.
+        `containment` makes the walls around commands, when the first one is about to run; `distrust` is called when
+        they did not stand after all."""
         self._env = dict(env)
         self._adopts_orphans = adopts_orphans
-        self._watcher = Watcher()
+        self._make_containment = containment
+        self._distrust = distrust or (lambda: None)
+        self._containment: Containment | None = None
+        self._watcher: Watcher | None = None
         self._running: set[_Command] = set()
 
     def prepare(self) -> None:
         """Starts the watcher in the background, so that the first command need not wait 15 ms for it."""
-        self._watcher.start()
+        self._ready().start()
+
+    def _ready(self) -> Watcher:
+        if self._watcher is None:
+            if self._make_containment is not None:
+                try:
+                    self._containment = self._make_containment()
+                except OSError:
+                    self._distrust()
+                    raise
+                self._env.update(self._containment.env)
+            self._watcher = Watcher(self._containment.plan if self._containment else b"")
+        return self._watcher
 
     async def run(self, command: CommandLine, sink: Sink) -> CommandEnd:
         """As promised by the port. Raises ProgramMissing, ValueError for a word that no program can get (a NUL byte),
-        and OSError when the system cannot start the command, for example because its folder is gone."""
+        and OSError when the system cannot start the command, for example because its folder is gone, or because a
+        wall of the sandbox does not stand."""
+        watcher = self._ready()
+        if self._containment is None:
+            return await self._run(watcher, command, sink)
+        from agentctl.sandbox.hints import Ends  # only for commands in a sandbox
+
+        ends = Ends()
+
+        def tee(stream: str, chunk: bytes) -> None:
+            ends.feed(chunk)
+            sink(stream, chunk)
+
+        self._containment.before()
+        has_failed = True
+        try:
+            end = await self._run_inside(watcher, self._containment, command, tee)
+            has_failed = end.exit_code != 0
+        except NotContained:
+            self._distrust()
+            raise
+        finally:
+            notes = self._containment.after(ends, has_failed=has_failed)
+        return end.replace(notes=notes)
+
+    async def _run_inside(
+        self, watcher: Watcher, containment: Containment, command: CommandLine, sink: Sink
+    ) -> CommandEnd:
+        """Once, or again when the wrapper stumbled over something that had just gone: then nothing has run yet."""
+        complaint = ""
+        for _ in range(WRAPS):
+            opening = _Opening(sink)
+            inside = self._inside(containment, command)
+            end = await self._run(watcher, inside, sink if inside is command else opening.feed)
+            complaint = opening.complaint
+            if end.exit_code != 1 or not complaint:
+                opening.let_go()
+                return end if inside is command else _unwrapped(end)
+            if not containment.is_outdated(complaint):
+                break
+        raise NotContained(errno.EPERM, f"the command was not run: the sandbox could not be put up ({complaint})")
+
+    def _inside(self, containment: Containment, command: CommandLine) -> CommandLine:
+        path = {**self._env, **command.env}.get("PATH", DEFAULT_PATH)
+        program = find_program(command.argv[0], path, command.cwd)
+        if program is None:
+            raise ProgramMissing(command.argv[0])
+        argv = containment.words(program, command.argv, command.cwd)
+        return command if argv == command.argv else command.replace(argv=argv)
+
+    async def _run(self, watcher: Watcher, command: CommandLine, sink: Sink) -> CommandEnd:
         for _ in range(LAUNCHES):
-            running, end = await self._run_once(command, sink)
+            running, end = await self._run_once(watcher, command, sink)
             if running.has_begun or end != CommandEnd(exit_code=None):
                 return end
         raise OSError(errno.ECHILD, "the command could not be started: the process that starts commands was killed")
 
-    async def _run_once(self, command: CommandLine, sink: Sink) -> tuple[_Command, CommandEnd]:
-        launched = self._watcher.launch(command.argv, cwd=command.cwd, env={**self._env, **command.env})
+    async def _run_once(self, watcher: Watcher, command: CommandLine, sink: Sink) -> tuple[_Command, CommandEnd]:
+        launched = watcher.launch(command.argv, cwd=command.cwd, env={**self._env, **command.env})
         running = _Command(launched, sink)
         self._running.add(running)
         try:
@@ -77,9 +207,12 @@ class ProcessRunner:
         await asyncio.gather(*(running.end(KILL) for running in self._running))
         for running in list(self._running):
             running.close()
-        self._watcher.close()
-        if self._watcher.losses and self._adopts_orphans:
-            kill_adopted()
+        if self._watcher is not None:
+            self._watcher.close()
+            if self._watcher.losses and self._adopts_orphans:
+                kill_adopted()
+        if self._containment is not None:
+            self._containment.close()
 
 
 class _Command:
@@ -189,7 +322,11 @@ class _Command:
             _settle(self._dead)
         elif word == "failed":
             code = int(number) or errno.EIO
-            self._failure = OSError(code, f"the command could not be started ({place}): {os.strerror(code)}")
+            if place in PLACES:
+                self._failure = OSError(code, f"the command could not be started ({place}): {os.strerror(code)}")
+            else:
+                why = f"the command was not run: the sandbox could not be put up ({place}: {os.strerror(code)})"
+                self._failure = NotContained(code, why)
 
     def _read(self, fd: int) -> None:
         """One chunk a turn of the loop, so that a flood delays neither signals nor the deadline."""

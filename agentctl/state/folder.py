@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agentctl.core.files import make_private_dir, replace_file
+from agentctl.core.errors import ToolFailure
+from agentctl.core.files import LockHeld, lock_file, make_private_dir, read_limited, replace_file
 
 STATE = ".agentctl/state"
 """Below the workspace root. One folder per session, and focus.log."""
+MAX_BYTES = 4_000_000
+"""Of one file of it; the largest that is written is a notebook at its limit."""
+LOCK = ".lock"
+LOCK_WAIT_S, POLL_S = 3.0, 0.02
 
 
 def state_root(root: Path) -> Path:
@@ -37,3 +46,53 @@ def _hide_from_git(state: Path) -> None:
     ignore = state / ".gitignore"
     if not ignore.exists():
         replace_file(ignore, b"*\n", mode=0o600, syncs=False)
+
+
+class SessionFolder:
+    """The files of one session. With `is_ephemeral` what is written stays in memory and ends with the run."""
+
+    def __init__(self, root: Path, session: str, *, origin: str | None = None, is_ephemeral: bool = False) -> None:
+        """`origin` is the session that this one was forked from; its files count until this one has its own."""
+        self.root = root
+        self.session = session
+        self.path = state_root(root) / session
+        self._origin = state_root(root) / origin if origin else None
+        self.is_ephemeral = is_ephemeral
+        self._kept: dict[str, str] = {}
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, None when there is none. Raises OSError for one that is no plain file of ours."""
+        if name in self._kept:
+            return self._kept[name]
+        for folder in filter(None, (self.path, self._origin)):
+            path = folder / name
+            if path.is_symlink() or path.exists():
+                check_inside(path, self.root)
+                return read_limited(path, MAX_BYTES).decode("utf-8", "replace")
+        return None
+
+    def write(self, name: str, text: str) -> None:
+        """The whole file or none of it, on disk when it returns. Raises OSError."""
+        if self.is_ephemeral:
+            self._kept[name] = text
+            return
+        replace_file(made(self.path, self.root) / name, text.encode("utf-8", "replace"), mode=0o600)
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[None]:
+        """One writer at a time, whichever process it is in. Raises ToolFailure when another one does not let go."""
+        if self.is_ephemeral:
+            yield
+            return
+        path = made(self.path, self.root) / LOCK
+        ends = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                lock = lock_file(path)
+                break
+            except LockHeld as held:
+                if time.monotonic() > ends:
+                    raise ToolFailure(f"The notebook is being written by {held.holder}. Try again later.") from None
+            await asyncio.sleep(POLL_S)
+        with lock:
+            yield

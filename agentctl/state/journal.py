@@ -1,51 +1,45 @@
 """The append-only log of a session: what happened, on disk before anything acts on it.
 
-One JSON object a line: `{"record": KIND, "time": …, …}`. Kinds: header (format, session, cwd, model, agent, policy),
-turn (n, prompt), message (turn, message), usage (usage, cost_usd), state (todos or pin), end (ended, exit_code). One
-write a record; fsync before calls start, after each of their results, and at the end. A torn last line is cut when
-the journal is opened again; kinds that this version does not know are kept and passed over.
+One JSON object a line: `{"record": KIND, "time": …, …}`. Kinds: header (format, session, cwd, model, agent, policy; a
+later one says only with what a run went on), turn (n, message), message, usage (usage, cost_usd), state (todos or
+pin), view (what a compaction left on the wire), approval, end (ended, exit_code). One write a record; fsync before
+calls start, after each of their results, and at the end. A torn last line is cut when the journal is opened again;
+kinds that this version does not know are kept and passed over.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
-from agentctl.core.codec import dumps, loads, message_from_dict, message_to_dict, usage_from_dict
+from agentctl.core.codec import dumps, message_from_dict, message_to_dict
 from agentctl.core.errors import JournalError, UsageError
-from agentctl.core.files import append_record, cut_torn_tail, make_private_dir, open_append, read_records
-from agentctl.core.record import Record, as_dict, map_strings
-from agentctl.core.types import JsonObject, Message, Todo, Usage
+from agentctl.core.files import append_record, cut_torn_tail, make_private_dir, open_append
+from agentctl.core.record import as_dict, map_strings
+from agentctl.core.types import JsonObject, Message, Todo, ToolAnswer, Usage
+from agentctl.state.records import Damage, Log, read_log
+from agentctl.state.tally import FORMAT, NewerFormat, SessionFacts, Tally
 from agentctl.state.todos import todos_from_rows
 
-FORMAT = 1
+HEAD_BYTES = 65_536
+"""A header stands in them; it is the first record, but the lines before it may be damaged."""
 
 
-class SavedSession(Record):
+class SavedSession(SessionFacts):
     """What a journal holds, as far as this version understands it."""
 
-    id: str
     path: Path
-    cwd: str
-    created: str
-    updated: str
-    model: str
-    agent: str
-    policy: str
-    """Digest of the policy of the run that began it."""
-    title: str
-    turns: int
     history: tuple[Message, ...]
     todos: tuple[Todo, ...]
     pin: JsonObject | None
     """As state/pin.py wrote it; None in sessions that never had one."""
     view: JsonObject | None
     """What the last compaction left on the wire: start, reasons_from, summary and what else engine/view.py keeps."""
-    usage: Usage
-    cost_usd: float | None
-    ended: str | None
-    """The ending of the last turn; None when it was killed."""
+    damage: tuple[Damage, ...] = ()
+    """Lines that could not be read; the session is without them."""
+    torn_bytes: int = 0
 
 
 class Journal:
@@ -55,10 +49,14 @@ class Journal:
         self.path = path
         self._now = now
         self._redact = redact
+        self.spent = Usage()
+        """What this run has written down as used."""
+        self.cost_usd: float | None = 0.0
         try:
             make_private_dir(path.parent)
             self._descriptor = open_append(path)
-            cut_torn_tail(self._descriptor)
+            self.torn_bytes = cut_torn_tail(self._descriptor)
+            """Of a record that a killed run had begun; they are cut off."""
         except OSError as error:
             raise JournalError(f"the journal {str(path)!r} cannot be opened: {error}") from error
 
@@ -74,22 +72,9 @@ class Journal:
             "message", {"message": message_to_dict(message)}, is_synced=bool(message.calls) or message.role == "tool"
         )
 
-    def copy(self, saved: SavedSession) -> None:
-        """The history and the plan of another session; what they cost stays there."""
-        turns = 0
-        for message in saved.history:
-            if message.role == "user":
-                turns += 1
-                self.turn(turns, message)
-            else:
-                self.message(message)
-        self.todos(saved.todos)
-        if saved.pin is not None:
-            self.state(pin=saved.pin)
-        if saved.view is not None:
-            self.view(saved.view)
-
     def usage(self, usage: Usage, cost_usd: float | None) -> None:
+        self.spent += usage
+        self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
         self._write("usage", {"usage": as_dict(usage), "cost_usd": cost_usd})
 
     def todos(self, items: Sequence[Todo]) -> None:
@@ -125,68 +110,119 @@ class Journal:
 
 def load(path: Path) -> SavedSession:
     """Reads a journal. Raises UsageError naming the file when it has no readable header."""
-    try:
-        lines, _torn = read_records(path)
-    except OSError as error:
-        raise UsageError(f"the session file {str(path)!r} cannot be read: {error}") from error
-    rows = [row for line in lines if (row := _row(line)) is not None]
-    header = next((row for row in rows if row["record"] == "header"), None)
-    if header is None or header.get("format") != FORMAT:
-        raise UsageError(
-            f"the session file {str(path)!r} is not a journal of this version", hint="Move it away or delete it."
-        )
-    turns = [row for row in rows if row["record"] == "turn"]
-    history = [message for row in rows if row["record"] in ("turn", "message") and (message := _message(row))]
-    usages = [row for row in rows if row["record"] == "usage"]
-    costs = [row.get("cost_usd") for row in usages]
-    state = _last_state(rows)
-    last = rows[-1]
+    log = read_session_log(path)
+    tally = Tally()
+    history: list[Message] = []
+    damage = list(log.damage)
+    states: JsonObject = {}
+    view: JsonObject | None = None
+    for number, row in log.rows:
+        kind = row["record"]
+        try:
+            if kind in ("turn", "message"):
+                history.append(message_from_dict(row["message"]))
+            tally.add(row)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            damage.append(Damage(line=number, why=f"the values of its {kind} cannot be read"))
+            continue
+        if kind == "state":
+            states.update(row)
+        elif kind == "view":
+            view = _view(row) or view
     return SavedSession(
-        id=str(header["session"]),
+        **facts_of(tally, path).__dict__,
         path=path,
-        cwd=str(header.get("cwd", "")),
-        created=str(header.get("time", "")),
-        updated=str(last.get("time", "")),
-        model=str(header.get("model", "")),
-        agent=str(header.get("agent", "")),
-        policy=str(header.get("policy", "")),
-        title=history[0].text[:60] if history else "",
-        turns=len(turns),
-        history=tuple(history),
-        view=_last_view(rows),
-        todos=todos_from_rows(state.get("todos", [])),
-        pin=pin if isinstance(pin := state.get("pin"), dict) else None,
-        usage=sum((usage_from_dict(row.get("usage", {})) for row in usages), Usage()),
-        cost_usd=None if None in costs else sum(float(cost or 0) for cost in costs),
-        ended=str(last["ended"]) if last["record"] == "end" else None,
+        history=in_place(history),
+        todos=todos_from_rows(states.get("todos", [])),
+        pin=pin if isinstance(pin := states.get("pin"), dict) else None,
+        view=view,
+        damage=tuple(sorted(damage, key=lambda found: found.line)),
+        torn_bytes=log.torn_bytes,
     )
 
 
-def _row(line: bytes) -> JsonObject | None:
+def load_facts(path: str | Path) -> SessionFacts:
+    """What lists say of a journal; quicker than `load`. Raises UsageError as it does."""
+    tally = Tally()
+    for _number, row in read_session_log(path).rows:
+        try:
+            tally.add(row)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+    return facts_of(tally, path)
+
+
+def is_blank(path: Path) -> bool:
+    """Whether nothing whole stands in the file: a run was killed at its first write."""
     try:
-        row = loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and isinstance(row.get("record"), str) else None
+        log = read_log(path, limit=HEAD_BYTES)
+    except OSError as error:
+        raise _cannot_be_read(path, error) from error
+    return log.is_blank
 
 
-def _last_state(rows: Sequence[JsonObject]) -> JsonObject:
-    state: JsonObject = {}
-    for row in rows:
-        if row["record"] == "state":
-            state.update(row)
-    return state
+def check_header(path: Path) -> None:
+    """Whether a journal can be loaded, from its first lines alone. Raises UsageError as `load` does."""
+    try:
+        log = read_log(path, limit=HEAD_BYTES)
+    except OSError as error:
+        raise _cannot_be_read(path, error) from error
+    tally = Tally()
+    for _number, row in log.rows:
+        if row["record"] == "header":
+            tally.add(row)
+            break
+    facts_of(tally, path)
 
 
-def _last_view(rows: Sequence[JsonObject]) -> JsonObject | None:
-    row = next((row for row in reversed(rows) if row["record"] == "view"), None)
-    if row is None or not isinstance(row.get("start"), int) or not isinstance(row.get("reasons_from"), int):
+def read_session_log(path: str | Path) -> Log:
+    """The lines of a journal. Raises UsageError naming the file."""
+    try:
+        return read_log(path)
+    except OSError as error:
+        raise _cannot_be_read(path, error) from error
+
+
+def _cannot_be_read(path: str | Path, error: OSError) -> UsageError:
+    return UsageError(f"the session file {str(path)!r} cannot be read: {error.strerror or error}")
+
+
+def facts_of(tally: Tally, path: str | Path) -> SessionFacts:
+    """Raises UsageError naming the file; NewerFormat for one of a later version."""
+    try:
+        return tally.facts()
+    except NewerFormat as error:
+        message = f"the session file {str(path)!r} {error.message}"
+        raise NewerFormat(message, hint="Use that version, or a new session.") from None
+    except UsageError as error:
+        message = f"the session file {str(path)!r} {error.message}"
+        raise UsageError(message, hint="Move it away or delete it.") from None
+
+
+def in_place(history: Sequence[Message]) -> tuple[Message, ...]:
+    """Each answer directly behind the answers to the message that asked for it.
+
+    A run that goes on after a kill writes its prompt first and then what became of the interrupted calls.
+    """
+    roles = [message.role for message in history]
+    if ("user", "tool") not in pairwise(roles):
+        return tuple(history)
+    groups: list[list[Message]] = [[]]
+    asked: dict[str, int] = {}
+    for message in history:
+        if message.role == "tool":
+            groups[asked.get(_answered(message), -1)].append(message)
+        else:
+            asked |= {call.id: len(groups) for call in message.calls}
+            groups.append([message])
+    return tuple(message for group in groups for message in group)
+
+
+def _answered(message: Message) -> str:
+    return next((part.call_id for part in message.parts if isinstance(part, ToolAnswer)), "")
+
+
+def _view(row: JsonObject) -> JsonObject | None:
+    if not isinstance(row.get("start"), int) or not isinstance(row.get("reasons_from"), int):
         return None
     return {name: value for name, value in row.items() if name not in ("record", "time")}
-
-
-def _message(row: JsonObject) -> Message | None:
-    try:
-        return message_from_dict(row["message"])
-    except (KeyError, TypeError, ValueError):
-        return None

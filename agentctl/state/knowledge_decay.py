@@ -14,11 +14,11 @@ from agentctl.state.knowledge_note import MAX_NOTES, Note
 EXPIRES_DAYS = 90
 """A note that nobody recalled, since it was last recorded or confirmed."""
 UNCONFIRMED_DAYS = 30
-"""The same for a note of the extractor."""
+"""The same for an unconfirmed note."""
 PURGE_DAYS = 90
 """How long a closed note is kept before it is deleted."""
 MAX_CLOSED = 300
-_AUTHORITY = {"person": 5.0, "model": 0.0, "extractor": -5.0}
+_AUTHORITY = {"person": 5.0, "model": 0.0, "extractor": -5.0, "tool": -5.0}
 
 
 def age_days(since: str, now: str) -> float:
@@ -27,6 +27,15 @@ def age_days(since: str, now: str) -> float:
         return max(0.0, (_moment(now) - _moment(since)).total_seconds() / 86_400)
     except ValueError:
         return 0.0
+
+
+def is_time(text: str) -> bool:
+    """Whether this is a time that can be reckoned with."""
+    try:
+        _moment(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _moment(text: str) -> datetime:

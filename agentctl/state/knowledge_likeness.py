@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from agentctl.state.knowledge_note import fold
 
 THRESHOLD = 0.8
+MIN_HEARD, MIN_HEARD_WORDS = 12, 5
+"""Letters and words that make a sentence recognisable; in scripts without spaces every letter is a word."""
 Likeness: TypeAlias = Literal["different", "same", "fuller", "contrary"]
 
 UNSPACED = re.compile(
@@ -44,6 +47,17 @@ _WORD = re.compile(r"[\w'\u2019]+(?:[./:@+-]+\w+)*")
 @lru_cache(maxsize=1024)
 def plain(text: str) -> str:
     """Letters, marks and digits only, words one blank apart."""
+    return _plain(text)
+
+
+def is_in(text: str, sources: Iterable[str]) -> bool:
+    """Whether one of the sources says this word for word. A few words, such as a command, say nothing about that."""
+    said = plain(text)
+    words = len(tokens(said))
+    return words >= MIN_HEARD_WORDS and len(said) >= MIN_HEARD and any(said in _plain(source) for source in sources)
+
+
+def _plain(text: str) -> str:
     folded = fold(text)
     if folded.isascii():
         return " ".join(_NOT_PLAIN.sub(" ", folded).split())

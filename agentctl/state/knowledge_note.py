@@ -14,11 +14,13 @@ from agentctl.core.record import Record
 from agentctl.core.text import clean, cut_end
 
 Kind: TypeAlias = Literal["fact", "decision", "gotcha", "command", "preference"]
-Origin: TypeAlias = Literal["person", "model", "extractor"]
+Origin: TypeAlias = Literal["person", "model", "extractor", "tool"]
 
 KINDS: tuple[Kind, ...] = ("fact", "decision", "gotcha", "command", "preference")
-ORIGINS: tuple[Origin, ...] = ("person", "model", "extractor")
-"""Who recorded a note, the greatest authority first. A note of the extractor is unconfirmed."""
+ORIGINS: tuple[Origin, ...] = ("person", "model", "extractor", "tool")
+"""Whose words a note is in, the greatest authority first. `tool`: the model recorded what a result or an attached file
+says word for word. Notes of the extractor and of tools are unconfirmed."""
+UNCONFIRMED = frozenset(("extractor", "tool"))
 
 MAX_CHARS = 400
 MAX_NOTES = 300
@@ -56,7 +58,7 @@ class Note(Record):
 
     @property
     def is_confirmed(self) -> bool:
-        return self.origin != "extractor"
+        return self.origin not in UNCONFIRMED
 
     @property
     def is_quarantined(self) -> bool:

@@ -17,7 +17,7 @@ _READ_CHARS = 8_000
 """Of a prompt; its head says what it is about."""
 _MIN_REPEATED = 6
 _WORD = re.compile(r"[^\W_]+(?:[._/-][^\W_]+)*")
-_AUTHORITY = {"person": 1.2, "model": 1.0, "extractor": 0.5}
+_AUTHORITY = {"person": 1.2, "model": 1.0, "extractor": 0.5, "tool": 0.5}
 _COMMON_WORDS = (
     "the and for are but not you all any can has had have her his its our out was were who how why what when where "
     "which this that these those there here with from into onto over under then than them they their your will would "
@@ -79,10 +79,23 @@ def relevant(notes: Sequence[Note], prompt: str, *, total: int) -> list[Note]:
     fresh = unsaid(notes, prompt)
     counts = {term: sum(term in folded[note.id] for note in notes) for term in terms}
     weights = {term: math.log(1 + (max(0, total - count) + 0.5) / (count + 0.5)) for term, count in counts.items()}
-    scores = {note.id: sum(weights[term] for term in terms if term in folded[note.id]) * _prior(note) for note in fresh}
-    ranked = sorted((note for note in fresh if scores[note.id] > 0), key=lambda note: note.id)
-    ranked.sort(key=lambda note: note.updated, reverse=True)
-    ranked.sort(key=lambda note: scores[note.id], reverse=True)
+    scores = {
+        note.id: sum(weight * _share(folded[note.id].count(term)) for term, weight in weights.items()) * _prior(note)
+        for note in fresh
+    }
+    found = [note for note in _newest(fresh) if scores[note.id] > 0]
+    return sorted(found, key=lambda note: scores[note.id], reverse=True)
+
+
+def _share(count: int) -> float:
+    """How much of a term's weight a note gets that holds it so often: the second time says less than the first."""
+    return 0.0 if not count else 1 + 0.1 * min(3, count - 1)
+
+
+def _newest(notes: Sequence[Note]) -> list[Note]:
+    """The newest first; of notes of the same moment the one that was recorded last."""
+    ranked = sorted(notes, key=lambda note: note.updated)
+    ranked.reverse()  # `reverse=True` would leave those of the same moment in their order
     return ranked
 
 
@@ -101,7 +114,4 @@ def _prior(note: Note) -> float:
 
 def most_recalled(notes: Sequence[Note]) -> list[Note]:
     """The most recalled first, then the newest; unconfirmed ones behind the others."""
-    ranked = sorted(notes, key=lambda note: note.id)
-    ranked.sort(key=lambda note: note.updated, reverse=True)
-    ranked.sort(key=lambda note: (note.is_confirmed, note.recalls), reverse=True)
-    return ranked
+    return sorted(_newest(notes), key=lambda note: (note.is_confirmed, note.recalls), reverse=True)

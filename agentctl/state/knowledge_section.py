@@ -26,7 +26,7 @@ def block_for(knowledge: Knowledge, injection: str, prompt: str) -> tuple[list[s
     try:
         notes = patiently(lambda: knowledge.choose(injection, prompt), READ_WAIT_S)
     except StoreFailure as failure:
-        knowledge.note_problem(failure.problem())
+        knowledge.file.note_problem(failure.problem())
         notes = []
     chosen, block = render(notes) if injection == "boot" else render_within(notes)
     return [note.id for note in chosen], block

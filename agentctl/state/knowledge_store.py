@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agentctl.core.files import LockHeld, create_file, lock_file, make_private_dir, sync_folder
 from agentctl.core.types import Problem
+from agentctl.state.knowledge_note import Note
 from agentctl.state.knowledge_place import exists
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ APPLICATION_ID = 0x61676B6E
 MAX_BYTES = 64 * 1024 * 1024
 WRITE_WAIT_S = 10.0
 READ_WAIT_S = 1.0
+CHECK_S, WORK_S = 5.0, 30.0
+"""How long SQLite may look at a file, and then work on it; a crafted one could make it walk for ever."""
 _PAUSE_S = (0.002, 0.025)
 
 SCHEMA = f"""
@@ -39,13 +42,16 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE note (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, text TEXT NOT NULL, folded TEXT NOT NULL,
     subject TEXT NOT NULL, origin TEXT NOT NULL, session TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL,
-    recalled TEXT NOT NULL, recalls INTEGER NOT NULL, shown INTEGER NOT NULL, closed TEXT NOT NULL,
-    reason TEXT NOT NULL, successor TEXT NOT NULL
+    recalled TEXT NOT NULL, recalls INTEGER NOT NULL CHECK (typeof(recalls) = 'integer'),
+    shown INTEGER NOT NULL CHECK (typeof(shown) = 'integer'), closed TEXT NOT NULL, reason TEXT NOT NULL,
+    successor TEXT NOT NULL
 );
 CREATE UNIQUE INDEX note_valid ON note (folded) WHERE closed = '';
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
+
+COLUMNS = frozenset(("name", "value", "number", "folded", *Note.fields))
 
 
 class StoreFailure(Exception):
@@ -124,6 +130,20 @@ def opened(path: Path, *, writes: bool) -> Iterator[Connection]:
         raise _failure(error, path) from error
 
 
+def sqlite_facts() -> tuple[str, bool]:
+    """The version of SQLite, and whether it can index letter triples."""
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE found USING fts5(x, tokenize = 'trigram')")
+    except sqlite3.Error:
+        return sqlite3.sqlite_version, False
+    finally:
+        connection.close()
+    return sqlite3.sqlite_version, True
+
+
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
     """All of it or nothing; on disk when it ends."""
@@ -168,6 +188,13 @@ def _connect(path: Path, *, writes: bool) -> Connection:
 
 
 def _check_content(connection: Connection, path: Path) -> None:
+    until = time.monotonic() + CHECK_S
+    connection.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+    _check(connection, path)
+    until = time.monotonic() + WORK_S
+
+
+def _check(connection: Connection, path: Path) -> None:
     found = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found is None or found[0] != "ok":
         raise StoreCorrupt(path, f"it is damaged: {str(found[0] if found else 'no content')[:200]}")
@@ -181,9 +208,9 @@ def _check_content(connection: Connection, path: Path) -> None:
             f"a newer agentctl wrote it (format {version}, this version knows {VERSION}); it was left as it is",
             "Use that version, or --project NAME for a store of its own.",
         )
-    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if version < 1 or not {"meta", "note"} <= tables:
-        raise StoreCorrupt(path, "its tables are missing")
+    columns = {row[1] for name in ("meta", "note") for row in connection.execute(f"PRAGMA table_info({name})")}
+    if version < 1 or not columns >= COLUMNS:
+        raise StoreCorrupt(path, "its tables are not as they were made")
 
 
 def _failure(error: Error, path: Path) -> StoreFailure:

@@ -30,6 +30,8 @@ class MemoryTools(Record):
     knowledge: Knowledge
     emit: Callable[[Degraded], None]
     sleep: Callable[[float], Awaitable[None]]
+    was_heard: Callable[[str], bool]
+    """Whether a text stands word for word in what tools and attached files said in this session."""
     wait_s: float = WRITE_WAIT_S
     """How long a call waits for other runs that write."""
 
@@ -51,11 +53,11 @@ class MemoryTools(Record):
             self.report(failure)
 
     def report(self, failure: StoreFailure) -> None:
-        self.knowledge.note_problem(failure.problem())
+        self.knowledge.file.note_problem(failure.problem())
         self._tell()
 
     def _tell(self) -> None:
-        for problem in self.knowledge.take_untold():
+        for problem in self.knowledge.file.take_untold():
             self.emit(Degraded(problem=problem))
 
 
@@ -85,13 +87,16 @@ class Remember:
             raise ToolFailure(f"Not recorded: {why}. Notes hold knowledge about the project; state the fact, no order.")
         if self._recorded >= MAX_PER_RUN:
             raise ToolFailure(f"Not recorded: a run may record {MAX_PER_RUN} notes. Keep the rest in your answer.")
-        added = await self._tools.use(lambda: self._tools.knowledge.add(args.kind, args.text, "model"))
+        origin = "tool" if self._tools.was_heard(args.text) else "model"
+        added = await self._tools.use(lambda: self._tools.knowledge.add(args.kind, args.text, origin))
         if not added.is_new:
             said = f"Already recorded: {line(added.note)[2:]}"
             return ToolResult(call_id=call_id, content=said, summary="already recorded")
         self._recorded += 1
-        said = f"Remembered as {args.kind} ({added.count} stored): {quoted(added.note.text)}"
+        said = f"Remembered as {added.note.label} ({added.count} stored): {quoted(added.note.text)}"
         lines = [said, *(f"It replaces: {line(note)[2:]}" for note in added.replaced)]
+        if origin == "tool":
+            lines.append("It is in the words of a tool's result or a file, so it counts as unconfirmed.")
         if added.is_cut:
             lines.append(f"It was cut to {MAX_CHARS} characters.")
         return ToolResult(call_id=call_id, content="\n".join(lines), summary=f"remembered a {args.kind}")

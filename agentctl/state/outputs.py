@@ -42,6 +42,16 @@ class KeptOutputs:
             return cls(Path(os.environ.get("TMPDIR") or "/tmp") / name, root=root, redactor=redactor, is_temporary=True)
         return cls(state_root(root) / session / "output", root=root, redactor=redactor)
 
+    @property
+    def count(self) -> int:
+        """How many files this run has made."""
+        return len(self._made)
+
+    @property
+    def shown_folder(self) -> str:
+        """The folder as it stands in the paths that the model is given."""
+        return self._shown(self._folder)
+
     def open(self) -> KeptOutput:
         """As promised by the port."""
         return KeptOutput(self._create, self._shown, self._redactor)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from agentctl.core.errors import UsageError
-from agentctl.core.types import Problem
-from agentctl.state.journal import SavedSession, load
+from agentctl.core.files import LockHeld, lock_file
+from agentctl.core.record import Record
+from agentctl.core.types import JsonObject, Problem
+from agentctl.state.index import Row, index_row, listed_facts, read_index, write_index
+from agentctl.state.journal import check_header, is_blank, load_facts
+
+SUFFIX = ".jsonl"
 
 
 def new_id() -> str:
@@ -31,61 +38,127 @@ def _plain(prefix: str) -> str:
     return "".join(char for char in prefix.lower() if char in "0123456789abcdef-") or "none"
 
 
+class Entry(NamedTuple):
+    """One journal as the folder says it. Not a Record: a list may have ten thousand."""
+
+    modified_ns: int
+    id: str
+    size: int
+
+
+class Listed(Record):
+    """The sessions of a project, newest first, each as what SessionFacts holds, and what could not be read."""
+
+    sessions: tuple[JsonObject, ...]
+    problems: tuple[Problem, ...]
+
+
 class Sessions:
     """The journals of one project, newest first by the time of their last record."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` is named after the project's key; its siblings are the other projects."""
-        self._folder = folder
+        self.folder = folder
 
     @property
     def project_key(self) -> str:
-        return self._folder.name
+        return self.folder.name
 
     def path(self, session_id: str) -> Path:
-        return self._folder / f"{session_id}.jsonl"
+        return self.folder / f"{session_id}.jsonl"
 
-    def newest(self) -> SavedSession:
-        """Raises UsageError when the project has no session that can be read."""
-        for path in self._paths():
+    def entries(self) -> list[Entry]:
+        """Every journal, newest first. None in a folder that cannot be read."""
+        found = []
+        with suppress(OSError), os.scandir(self.folder) as files:
+            for file in files:
+                if file.name.endswith(SUFFIX):
+                    with suppress(OSError):  # pruned in between
+                        stat = file.stat(follow_symlinks=False)
+                        found.append(Entry(stat.st_mtime_ns, file.name[: -len(SUFFIX)], stat.st_size))
+        found.sort(reverse=True)
+        return found
+
+    def newest(self) -> tuple[str, tuple[Problem, ...]]:
+        """The id of the newest session that can be read, and the newer ones that cannot.
+
+        Raises UsageError when the project has none.
+        """
+        problems: list[Problem] = []
+        for entry in self.entries():
             try:
-                return load(path)
-            except UsageError:
-                continue
+                check_header(self.path(entry.id))
+                return entry.id, tuple(problems)
+            except UsageError as error:
+                if not is_being_begun(self.path(entry.id)):
+                    problems.append(unreadable(self.path(entry.id), error))
         raise UsageError(
             "-c: there is no saved session for this folder", hint="Run once without -c, or check -C and --project."
         )
 
-    def find(self, prefix: str) -> str:
+    def find(self, prefix: str, what: str = "-r") -> str:
         """The id that begins with `prefix`. Raises UsageError when there is none, or more than one, or elsewhere."""
-        found = [path.stem for path in self._paths() if path.stem.startswith(prefix.strip().lower())]
-        if len(found) == 1 and prefix.strip():
+        wanted = prefix.strip().lower()
+        found = [entry.id for entry in self.entries() if entry.id.startswith(wanted)]
+        if wanted in found:
+            return wanted
+        if len(found) == 1 and wanted:
             return found[0]
         if len(found) > 1:
-            raise UsageError(f"-r {prefix!r} fits {len(found)} sessions", hint="Give more of the id.")
-        for path in self._folder.parent.glob(f"*/{_plain(prefix)}*.jsonl"):
-            raise UsageError(
-                f"-r {prefix!r} is a session of another folder: {load(path).cwd}",
-                hint="Run there, or name that folder with -C.",
-            )
-        raise UsageError(f"-r {prefix!r}: there is no such session", hint="`agentctl sessions list` shows them.")
+            raise UsageError(f"{what} {prefix!r} fits {len(found)} sessions", hint="Give more of the id.")
+        for path in self.folder.parent.glob(f"*/{_plain(prefix)}*{SUFFIX}"):
+            raise _of_another_folder(f"{what} {prefix!r}", path)
+        raise UsageError(f"{what} {prefix!r}: there is no such session", hint="`agentctl sessions list` shows them.")
 
-    def all(self) -> tuple[list[SavedSession], list[Problem]]:
-        """Every session, newest first, and the files that could not be read, by name."""
-        found: list[SavedSession] = []
+    def listed(self) -> Listed:
+        """Every session and the files that could not be read, by name. Mends the index on the way."""
+        entries = self.entries()
+        cached = read_index(self.folder)
+        rows: list[Row] = []
         problems: list[Problem] = []
-        for path in self._paths():
-            try:
-                found.append(load(path))
-            except UsageError as error:
-                problems.append(Problem(code="session-unreadable", what=str(path), why=error.message, fix=error.hint))
-        return found, problems
+        has_changed = len(cached) > len(entries)
+        for entry in entries:
+            row = cached.get(entry.id)
+            if row is None or row[2] != entry.size or row[3] != entry.modified_ns:
+                has_changed = True
+                try:
+                    row = self._read(entry)
+                except UsageError as error:
+                    if not is_being_begun(self.path(entry.id)):
+                        problems.append(unreadable(self.path(entry.id), error))
+                    continue
+            rows.append(row)
+        if has_changed:
+            write_index(self.folder, rows)
+        return Listed(sessions=tuple(map(listed_facts, rows)), problems=tuple(problems))
 
-    def _paths(self) -> list[Path]:
-        def touched(path: Path) -> float:
-            try:
-                return path.stat().st_mtime_ns
-            except OSError:
-                return 0.0
+    def _read(self, entry: Entry) -> Row:
+        path = f"{self.folder}/{entry.id}{SUFFIX}"  # as text: there may be ten thousand
+        return index_row(load_facts(path), entry.id, entry.size, entry.modified_ns)
 
-        return sorted(self._folder.glob("*.jsonl"), key=touched, reverse=True) if self._folder.is_dir() else []
+
+def is_being_begun(path: Path) -> bool:
+    """Whether a run holds the session and is about to write its first record."""
+    try:
+        if not is_blank(path):
+            return False
+        lock_file(path.with_suffix(".lock")).release()
+    except LockHeld:
+        return True
+    except (OSError, UsageError):
+        return False
+    return False
+
+
+def unreadable(path: Path, error: UsageError) -> Problem:
+    return Problem(code="session-unreadable", what=str(path), why=error.message, fix=error.hint)
+
+
+def _of_another_folder(said: str, path: Path) -> UsageError:
+    try:
+        cwd = load_facts(path).cwd
+    except UsageError as error:
+        return UsageError(f"{said} is a session of another folder, and {error.message}", hint=error.hint)
+    return UsageError(
+        f"{said} is a session of another folder: {cwd}", hint="Run there, or name that folder with -C or --project."
+    )

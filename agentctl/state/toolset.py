@@ -10,6 +10,11 @@ if TYPE_CHECKING:
 
 CLASSES: dict[str, tuple[str, str]] = {
     "todo_write": ("todo_tool", "TodoWrite"),
+    "focus_task": ("focus_tools", "FocusTask"),
+    "focus_complete": ("focus_tools", "FocusComplete"),
+    "add_state": ("notebook_tools", "AddState"),
+    "read_state": ("notebook_tools", "ReadState"),
+    "compact_state": ("notebook_tools", "CompactState"),
     "remember": ("knowledge_tools", "Remember"),
     "recall": ("knowledge_tools", "Recall"),
     "forget": ("knowledge_tools", "Forget"),

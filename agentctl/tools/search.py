@@ -9,7 +9,8 @@ from typing import NamedTuple
 from pydantic import Field
 
 from agentctl.config.ignore import Entry, Walk
-from agentctl.config.workspace import Place, Workspace
+from agentctl.config.jail import Place
+from agentctl.config.workspace import Workspace
 from agentctl.core.arguments import Arguments
 from agentctl.core.errors import ToolFailure
 from agentctl.core.toolkit import ToolDefinition

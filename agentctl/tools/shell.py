@@ -97,6 +97,7 @@ class Bash:
         texts = [first, output.blocks()]
         if output.is_cut:
             texts.append(f"[The whole output is in {path}]" if path else "[The whole output could not be kept.]")
+        texts += end.notes
         return ToolResult(
             call_id=call_id,
             content=on_lines(*texts),

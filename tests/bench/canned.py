@@ -4,7 +4,7 @@
 
 The model's name says what comes: `line` a one-line answer, `deltas` 20,000 deltas of 100 bytes, `steps-N` N steps of
 one read_file call and then an answer, `shell-N` the same with `bash`. State is in the request: the number of tool
-messages says which step it is.
+messages says which step it is. `line` and `deltas` are also there in the Messages format, at /v1/messages.
 """
 
 from __future__ import annotations
@@ -49,6 +49,29 @@ def answer(body: dict[str, object]) -> list[bytes]:
     return LINE
 
 
+def event(row: dict[str, object]) -> bytes:
+    return f"event: {row['type']}\ndata: {json.dumps(row, separators=(',', ':'))}\n\n".encode()
+
+
+def text_delta(text: str) -> bytes:
+    return event({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}})
+
+
+STARTS = [
+    event({"type": "message_start", "message": {"usage": {"input_tokens": 1000, "output_tokens": 1}}}),
+    event({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+]
+STOPS = [
+    event({"type": "content_block_stop", "index": 0}),
+    event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 10}}),
+    event({"type": "message_stop"}),
+]
+MESSAGES = {
+    "line": [*STARTS, text_delta("The answer is 42."), *STOPS],
+    "deltas": [*STARTS, *[b"".join(text_delta("x" * 20) for _ in range(100))] * 200, *STOPS],
+}
+
+
 async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while head := await reader.readuntil(b"\r\n\r\n"):
@@ -56,7 +79,8 @@ async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
                 int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
             )
             body = json.loads(await reader.readexactly(length))
-            pieces = answer(body)
+            is_messages = b"/v1/messages " in head.partition(b"\r\n")[0]
+            pieces = MESSAGES[body["model"]] if is_messages else answer(body)
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
             for piece in pieces:
                 writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))

@@ -147,6 +147,29 @@ def test_twenty_thousand_deltas(cwd: Path, env: dict[str, str], url: str, capsys
     assert deltas.rss_kb - line.rss_kb <= 8 * 1024
 
 
+@pytest.mark.parametrize("vendor", ["openai", "anthropic"])
+def test_both_transports(
+    vendor: str, cwd: Path, env: dict[str, str], url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CPU of the one-line answer and of a delta. Deltas cost the same, because their decoding is ours in both; what the
+    official clients cost is their import."""
+    env["ANTHROPIC_API_KEY"] = "sk-bench"
+    commands = {
+        f"{kind} {model}": [*agent(url, model, "--ephemeral", "--transport", kind), "--model", f"{vendor}/{model}"]
+        for kind in ("direct", "sdk")
+        for model in ("line", "deltas")
+    }
+    found = {name: cpu for name, (_, cpu) in medians(commands, cwd, env).items()}
+    figures = {}
+    for kind in ("direct", "sdk"):
+        figures[f"{kind}_line_ms"] = found[f"{kind} line"] * 1000
+        figures[f"{kind}_us_per_delta"] = (found[f"{kind} deltas"] - found[f"{kind} line"]) / 20_000 * 1e6
+    report(capsys, **figures)
+    assert figures["direct_us_per_delta"] <= 20
+    assert figures["sdk_us_per_delta"] <= figures["direct_us_per_delta"] + 10
+    assert figures["direct_line_ms"] < figures["sdk_line_ms"]
+
+
 def test_memory_of_a_turn(cwd: Path, env: dict[str, str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
     sample = once(agent(url, "steps-20", "--ephemeral"), cwd, env)
     report(capsys, peak_mb=sample.rss_kb / 1024)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -206,6 +208,21 @@ def test_a_reader_that_leaves_while_nothing_is_written_ends_the_run(world: World
     process.stdout = None
     process.communicate(timeout=5)
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_stdout_that_was_closed_from_the_start_ends_as_one_without_a_reader(
+    world: World, served: Any, closed: str
+) -> None:
+    """Its number goes to no other file: nothing of ours is written where it does not belong, and nothing hangs."""
+    command = " ".join(world.command("-p", "x", "--json", server=served([Turn(text="ok")])))
+    done = subprocess.run(
+        ["bash", "-c", f"exec {command} {closed}"], cwd=world.cwd, env=world.env, capture_output=True, timeout=20
+    )
+    assert done.returncode == 141
+    assert b"Traceback" not in done.stderr
+    (journal,) = world.home.rglob("*.jsonl")
+    assert all(json.loads(line)["record"] for line in journal.read_text().splitlines())
 
 
 def test_a_reader_that_does_not_read_does_not_outlast_the_clock(world: World, served: Any) -> None:

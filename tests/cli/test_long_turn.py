@@ -47,7 +47,7 @@ def test_the_model_chooses_the_end_and_every_request_has_the_task_and_the_recent
     ]
     server = served([SUMMARY, *turns, Turn(text="finished at last")], rules=[window], caches=Caches())
     flags = ("--max-context", str(WINDOW), "--max-steps", "300", "--max-tool-calls", "300", "--allow", "bash", "-q")
-    ran = world.run("-p", "Task KIWI: go on", "--json", *flags, "--think", "low", server=server, api=api)
+    ran = world.run("-p", "Task KIWI: go on", "--json", *flags, "--think", "low", server=server, api=api, limit_s=120)
     ran.ended("completed", 0)
     assert (ran.done["text"], ran.done["steps"]) == ("finished at last", steps + 1)
     assert server.refusals == []
@@ -92,3 +92,15 @@ def test_results_larger_than_the_window_are_cut_instead_of_ending_the_run(world:
     ran = world.run("-p", "go", "--json", "--max-context", str(WINDOW), "--allow", "bash", server=server)
     ran.ended("completed", 0)
     assert "the whole is in .agentctl/state/" in messages_of(server.requests[-1])
+
+
+def test_input_larger_than_the_window_is_cut_with_the_path_of_the_whole(world: World, served: Any) -> None:
+    server = served([Turn(text="done")], rules=[window], caches=Caches())
+    data = b"begin " + b"d" * 150_000 + b" end"
+    ran = world.run("-p", "Task KIWI", "--json", "--max-context", str(WINDOW), server=server, stdin=data)
+    ran.ended("completed", 0)
+    said = messages_of(server.requests[-1])
+    assert "Task KIWI" in said
+    _, _, rest = said.partition("the whole is in ")
+    assert (world.cwd / rest.partition("]")[0]).read_text().count("d") > 150_000
+    assert len(server.requests) == 1, "nothing was left out that a summary would have to tell"

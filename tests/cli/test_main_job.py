@@ -159,7 +159,8 @@ def test_ephemeral_leaves_nothing_behind(world: World, served: Any) -> None:
     ran = world.run("-p", "x", "--json", "--ephemeral", server=server).ended("completed", 0)
     assert ran.done["resume"] is None
     assert [path.name for path in world.cwd.iterdir()] == ["big"]
-    assert [path for path in world.home.rglob("*") if path.is_file()] == []
+    left = {str(path.relative_to(world.home)) for path in world.home.rglob("*") if path.is_file()}
+    assert left <= {".cache/agentctl/sandbox.json"}  # of the machine, not of the run
 
 
 def test_demo_needs_no_key_and_no_network(world: World) -> None:

@@ -2,59 +2,152 @@
 
 from __future__ import annotations
 
+import hashlib
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import APIS, Ran, World
-from tests.server import Call, Fault, Turn
+from tests.cli import without_sockets
+from tests.cli.conftest import APIS, Ran, World, finish
+from tests.server import Caches, Call, Fault, Turn
 
 CHANGING = ("time", "session", "duration_ms", "resume")
-SHOWN = ("message", "tool-call", "tool-result", "tool-error", "tool-denied", "retry", "done")
 
 
-def normal(value: Any) -> Any:
-    if isinstance(value, list):
-        return [normal(item) for item in value]
-    if isinstance(value, dict):
-        return {key: normal(item) for key, item in value.items() if key not in CHANGING}
-    return value
+def normal(ran: Ran) -> list[Any]:
+    """The events with nothing left in them of ids and times of this run."""
+    session = ran.done["session"]
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        if isinstance(value, dict):
+            return {key: walk(item) for key, item in value.items() if key not in CHANGING}
+        return value.replace(session, "<session>") if isinstance(value, str) else value
+
+    return [walk(event) for event in ran.events]
 
 
-def facts(ran: Ran) -> list[Any]:
-    return [
-        (event["type"], event.get("id"), event.get("name"), event.get("output"), event.get("text"), event.get("error"))
-        for event in ran.of(*SHOWN)
-    ]
+def keyless(world: World) -> dict[str, str]:
+    return {name: value for name, value in world.env.items() if not name.endswith("_API_KEY")}
+
+
+def run_without_sockets(world: World, env: dict[str, str], *command: str) -> Ran:
+    """The kernel kills whoever asks for a socket."""
+    words = [sys.executable, without_sockets.__file__, *command]
+    pipe = subprocess.PIPE
+    return finish(
+        subprocess.Popen(
+            words, cwd=world.cwd, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
+        )
+    )
+
+
+def replay_without_sockets(world: World, *words: str) -> Ran:
+    return run_without_sockets(world, keyless(world), *world.command(*words))
+
+
+BUSY = [
+    Turn(fault=Fault(status=503, headers={"retry-after": "0"})),
+    Turn(
+        reasoning="hm",
+        text="I look",
+        calls=[
+            Call("todo_write", {"todos": [{"content": "look", "status": "in_progress"}]}),
+            Call("read_file", {"path": "f"}),
+            Call("bash", {"command": "echo hi; echo oops >&2; touch made"}),
+            Call("bash", {"command": "touch not-allowed && rm f"}),
+        ],
+        delta=3,
+    ),
+    Turn(text="a lot", calls=[Call("bash", {"command": "seq 1 9000; date +%N"}), Call("read_many_files", {"x": 1})]),
+    Turn(text="more", calls=[Call("write_file", {"path": "new", "content": "x\n"})]),
+    Turn(fault=Fault(cut_after=2)),
+    Turn(text="it says one", delta=2),
+]
+ALLOWED = ("--allow", "bash:echo *", "--allow", "bash:touch made", "--allow", "bash:seq *", "--allow", "bash:date *",
+           "--allow", "write_file:new", "--think", "low", "--sandbox", "off")  # fmt: skip
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_recording_replays_byte_for_byte_without_key_or_network(world: World, served: Any, api: str) -> None:
+def test_a_replay_gives_the_very_events_without_key_network_or_effects(world: World, served: Any, api: str) -> None:
     (world.cwd / "f").write_text("one")
-    down = Turn(fault=Fault(status=503, headers={"retry-after": "0"}))
-    calls = [
-        Call("read_file", {"path": "f"}),
-        Call("bash", {"command": "echo hi"}),
-        Call("bash", {"command": "touch x"}),
-    ]
-    server = served([down, Turn(reasoning="hm", text="I look", calls=calls), Turn(text="it says one", delta=2)])
-    flags = ("-p", "what does f say?", "--json", "--ephemeral", "--allow", "bash:echo *")
-    recorded = world.run(*flags, "--record", "rec.jsonl", server=server, api=api).ended("completed", 0)
+    server = served(BUSY)
+    flags = world.command("-p", "what does f say?", "--json", *ALLOWED, server=server, api=api)[1:]
+    recorded = world.run(*flags, "--record", "rec.jsonl").ended("completed", 0)
     asked = len(server.requests)
-    env = {name: value for name, value in world.env.items() if not name.endswith("_API_KEY")}
-    one, two = (world.run(*flags, "--replay", "rec.jsonl", env=env).ended("completed", 0) for _ in range(2))
-    assert normal(one.events) == normal(two.events)
-    assert facts(one) == facts(recorded)
-    assert one.events[0]["model"]["origin"] == "recording"
+    for name in ("made", "new"):
+        (world.cwd / name).unlink()
+    replayed = replay_without_sockets(world, *flags, "--replay", "rec.jsonl").ended("completed", 0)
+    assert normal(replayed) == normal(recorded)
+    kinds = {event["type"] for event in recorded.events}
+    assert {"text", "todos", "tool-output", "tool-error", "tool-denied", "retry", "tool-result"} <= kinds
+    assert not (world.cwd / "made").exists()
     assert len(server.requests) == asked
 
 
-def test_another_prompt_is_drift_and_shows_the_difference(world: World, served: Any) -> None:
-    world.run("-p", "what now?", "--json", "--record", "r", "--ephemeral", server=served([Turn(text="ok")]))
-    ran = world.run("-p", "what then?", "--json", "--replay", "r", "--ephemeral").ended("provider", 8)
-    (error,) = ran.of("error")
+def test_the_socket_test_can_fail(world: World, served: Any) -> None:
+    server = served([Turn(text="ok")])
+    ran = run_without_sockets(world, world.env, *world.command("-p", "x", server=server))
+    assert ran.code == -signal.SIGSYS
+    assert server.requests == []
+
+
+def test_without_a_model_the_recorded_one_is_taken_and_another_folder_is_the_same(world: World, served: Any) -> None:
+    (world.cwd / "f").write_text("one")
+    server = served([Turn(calls=[Call("bash", {"command": "pwd"})]), Turn(text="fine")])
+    flags = ("-p", "where?", "--json", "--ephemeral", "--allow", "bash:pwd")
+    recorded = world.run(*flags, "--record", "r", server=server).ended("completed", 0)
+    other = world.home / "elsewhere"
+    other.mkdir()
+    there = world.run(*flags, "--replay", str(world.cwd / "r"), "-C", str(other), env=keyless(world))
+    there.ended("completed", 0)
+    assert there.events[0]["model"]["origin"] == "recording"
+    assert str(other) in there.of("tool-result")[0]["output"]
+    assert there.of("message") == [
+        {**event, "time": there.of("message")[0]["time"], "session": there.done["session"]}
+        for event in recorded.of("message")
+    ]
+
+
+def test_drift_shows_the_lines_that_differ_on_stdout_and_stderr(world: World, served: Any) -> None:
+    (world.cwd / "f").write_text("".join(f"line {n}\n" for n in range(200)))
+    server = served([Turn(calls=[Call("read_file", {"path": "f"})]), Turn(text="ok")])
+    world.run("-p", "go", "--json", "--record", "r", "--ephemeral", server=server)
+    (world.cwd / "f").write_text("".join(f"line {n}\n" for n in range(200)).replace("line 150\n", "line CHANGED\n"))
+    words = ("-p", "go", "--replay", "r", "--ephemeral", "--replay-tools", "live")
+    (error,) = world.run(*words, "--json").ended("provider", 8).of("error")
     assert error["kind"] == "drift"
-    assert "what then?" in error["message"]
+    _, *lines = error["message"].split("\n")
+    assert lines[0].startswith("@ message 3 (tool)")
+    assert [line.split()[-1] for line in lines if line[0] in "-+"] == ["150", "CHANGED"]
+    shown = world.run(*words).err
+    assert any(line.startswith("  | +") and line.endswith("line CHANGED") for line in shown.split("\n")), shown
+
+
+def test_what_the_session_keeps_is_kept_in_a_replay_too(world: World, served: Any) -> None:
+    """Plan, stack and notebook show in later requests; recorded results alone would not bring them there."""
+    plan = {"todos": [{"content": "look", "status": "in_progress"}]}
+    revision = hashlib.sha256(b"a finding\n").hexdigest()[:12]
+    server = served(
+        [
+            Turn(calls=[Call("todo_write", plan), Call("add_state", {"text": "a finding"})]),
+            Turn(calls=[Call("focus_task", {"task": "x"}), Call("focus_complete", {"conclusion": "y"})]),
+            Turn(calls=[Call("focus_complete", {"conclusion": "z"}), Call("read_state", {})]),
+            Turn(calls=[Call("compact_state", {"text": "short", "revision": revision}), Call("read_state", {})]),
+            Turn(text="ok"),
+        ]
+    )
+    flags = world.command("-p", "go", "--json", server=server)[1:]
+    recorded = world.run(*flags, "--record", "r").ended("completed", 0)
+    assert [event["error"][:18] for event in recorded.of("tool-error")] == ["The stack is empty"]
+    replayed = world.run(*flags, "--replay", "r", env=keyless(world)).ended("completed", 0)
+    assert normal(replayed) == normal(recorded)
+    assert replayed.done["todos"]
+    assert replayed.done["injected"]
 
 
 def test_live_tools_run_again(world: World, served: Any) -> None:
@@ -63,18 +156,59 @@ def test_live_tools_run_again(world: World, served: Any) -> None:
     flags = ("-p", "go", "--json", "--ephemeral", "--allow", "write_file")
     world.run(*flags, "--record", "r", server=server).ended("completed", 0)
     (world.cwd / "made").unlink()
-    world.run(*flags, "--replay", "r").ended("completed", 0)
+    replayed = world.run(*flags, "--replay", "r").ended("completed", 0)
     assert not (world.cwd / "made").exists()
+    assert replayed.done["files_changed"] == ["made"]
     world.run(*flags, "--replay", "r", "--replay-tools", "live").ended("completed", 0)
     assert (world.cwd / "made").read_text() == "x"
+
+
+def test_a_compaction_replays(world: World, served: Any) -> None:
+    (world.cwd / "f").write_text("x" * 12_000)
+    again = [Turn(text=f"step {n}", calls=[Call("bash", {"command": f"cat f; echo {n}"})]) for n in range(6)]
+    summary = Turn(text="SUMMARY", repeat=-1, when=r'\A(?![\s\S]*"tools":)')
+    flags = ("-p", "go", "--json", "--allow", "bash", "--max-context", "14000")
+    recorded = world.run(*flags, "--record", "r", server=served([summary, *again, Turn(text="ok")], caches=Caches()))
+    recorded.ended("completed", 0)
+    assert recorded.of("compacted")[0]["summary"] == "SUMMARY"
+    replayed = replay_without_sockets(world, *flags, "--replay", "r").ended("completed", 0)
+    assert replayed.of("compacted")[0]["tokens_after"] == recorded.of("compacted")[0]["tokens_after"]
+
+
+@pytest.mark.parametrize("limit", [("--max-steps", "2"), ("--max-tokens", "9000")])
+def test_an_ending_replays_too(world: World, served: Any, limit: tuple[str, str]) -> None:
+    again = [Turn(text=f"step {n}", calls=[Call("list_dir", {"path": "."})]) for n in range(5)]
+    flags = ("-p", "go", "--json", "--ephemeral", *limit)
+    recorded = world.run(*flags, "--record", "r", server=served(again, caches=Caches())).ended("limit", 5)
+    replayed = world.run(*flags, "--replay", "r").ended("limit", 5)
+    assert normal(replayed)[1:] == normal(recorded)[1:]
 
 
 def test_secrets_are_not_in_the_recording(world: World, served: Any) -> None:
     world.env["DEPLOY_TOKEN"] = "ghp_S3cretS3cret"
     (world.cwd / "leak").write_text("token=ghp_S3cretS3cret\n")
-    server = served([Turn(calls=[Call("read_file", {"path": "leak"})]), Turn(text="the token is ghp_S3cretS3cret")])
-    world.run("-p", "go", "--json", "--record", "r", "--ephemeral", server=server).ended("completed", 0)
-    assert b"ghp_S3cretS3cret" not in (world.cwd / "r").read_bytes()
+    calls = [Call("read_file", {"path": "leak"}), Call("bash", {"command": "cat leak; base64 leak"})]
+    server = served([Turn(calls=calls), Turn(text="the token is ghp_S3cretS3cret")])
+    flags = ("-p", "say ghp_S3cretS3cret", "--json", "--ephemeral", "--allow", "bash")
+    world.run(*flags, "--record", "r", server=server).ended("completed", 0)
+    kept = (world.cwd / "r").read_bytes()
+    assert b"ghp_S3cretS3cret" not in kept
+    assert b"Z2hwX1MzY3JldFMzY3Jld" not in kept, "nor in base64"
+    assert server.requests[0].headers["authorization"].split()[-1].encode() not in kept, "nor the key"
+    world.run(*flags, "--replay", "r").ended("completed", 0)
+
+
+def test_a_recording_that_cannot_be_written_ends_the_run(world: World, served: Any) -> None:
+    words = world.command("-p", "x", "--json", "--ephemeral", "--record", "r", server=served([Turn(text="ok")]))
+    process = subprocess.run(
+        ["sh", "-c", 'ulimit -f 4; exec "$@"', "sh", *words],
+        cwd=world.cwd,
+        env=world.env,
+        capture_output=True,
+        check=False,
+    )
+    ran = Ran(process.returncode, process.stdout, process.stderr).ended("error", 1)
+    assert "--record" in ran.of("error")[0]["message"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import APIS, World, finish
-from tests.server import Call, Turn
+from tests.server import Call, Fault, Turn
 
 SLOW = Turn(text="slow " * 40, delta=5, pause_s=0.1)
 
@@ -143,3 +143,32 @@ def test_two_runs_at_once_in_one_folder_lose_nothing(world: World, served: Any) 
     listed = json.loads(world.run("sessions", "list", "--json").out)
     assert {row["id"] for row in listed["sessions"]} == sessions
     assert (len(sessions), listed["problems"]) == (6, [])
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_history_that_the_service_refuses_goes_as_text(world: World, served: Any, api: str, status: int) -> None:
+    (world.cwd / "f").write_text("one")
+    look = Turn(reasoning="r", text="I look", calls=[Call("read_file", {"path": "f"})])
+    refusal = Fault(status=status, body={"error": {"message": "this conversation is not one of mine"}})
+    server = served(
+        [
+            look,
+            Turn(text="first"),
+            Turn(fault=refusal),
+            Turn(when="conversation_history.*MANGO.*first", calls=[Call("read_file", {"path": "f"})]),
+            Turn(when="conversation_history.*MANGO.*first", text="second"),
+        ]
+    )
+    world.run("-p", "MANGO", "--json", server=server, api=api).ended("completed", 0)
+    ran = world.run("-c", "-p", "and now?", "--json", server=server, api=api).ended("completed", 0)
+    assert ran.done["text"] == "second"
+    assert [event["code"] for event in ran.of("notice")] == ["request-changed"]
+    assert len(server.requests) == 5
+
+
+def test_a_first_turn_that_the_service_refuses_is_asked_once(world: World, served: Any) -> None:
+    refusal = Fault(status=400, body={"error": {"message": "no"}})
+    server = served([Turn(fault=refusal, repeat=-1)])
+    world.run("-p", "x", "--json", server=server).ended("provider", 8)
+    assert len(server.requests) == 1

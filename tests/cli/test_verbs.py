@@ -97,8 +97,33 @@ def test_doctor_says_what_is_there_and_opens_nothing(world: World) -> None:
     report = document(world.run("doctor", "--json"))
     assert report["ok"] is True
     assert {"bash", "shfmt", "rg", "git", "keys", "sandbox"} <= {check["name"] for check in report["checks"]}
-    assert report["sandbox"]["level"] in (0, 1)
-    assert "files" in " ".join(report["sandbox"]["missing"])
+    sandbox = report["sandbox"]
+    assert [row["level"] for row in sandbox["levels"]] == [1, 2, 3]
+    assert sandbox["level"] == max(row["level"] for row in sandbox["levels"] if row["holds"])
+    assert all(row["missing"] for row in sandbox["levels"] if not row["holds"])
+
+
+@pytest.mark.parametrize(("answer", "is_told"), [("exit 0", True), ("exit 1", False), ("sleep 9", False)])
+def test_doctor_tells_of_a_sudo_that_asks_nobody(world: World, answer: str, is_told: bool) -> None:
+    programs = world.cwd.parent / "bin"
+    programs.mkdir()
+    (programs / "sudo").write_text(f"#!/bin/sh\n{answer}\n")
+    (programs / "sudo").chmod(0o755)
+    world.env["PATH"] = f"{programs}:{world.env['PATH']}"
+    report = json.loads(world.run("doctor", "--json").out)
+    assert ("sudo" in [check["name"] for check in report["checks"]]) is is_told
+
+
+def test_doctor_names_what_commands_get_and_what_is_masked(world: World) -> None:
+    world.env.update({"DEPLOY_TOKEN": "A-value-of-17", "DB_PASSWORD": "plain"})
+    ran = world.run("doctor", "--json")
+    checks = {(check["name"], check["state"]): check["what"] for check in json.loads(ran.out)["checks"]}
+    assert "HOME" in checks["environment", "ok"]
+    assert "DEPLOY_TOKEN" not in checks["environment", "ok"]
+    assert "DEPLOY_TOKEN" in checks["secrets", "ok"]
+    assert "DB_PASSWORD" in checks["secrets", "note"]
+    assert "A-value-of-17" not in ran.out.decode()
+    assert ("jail", "ok") in checks
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

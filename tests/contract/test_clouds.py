@@ -22,6 +22,7 @@ from agentctl.core.record import Record
 from agentctl.core.types import Api, JsonObject
 from agentctl.providers.adapter import Endpoint
 from agentctl.providers.clouds import CLOUDS
+from agentctl.providers.gateway import Gateway
 from agentctl.providers.make import make_transport
 from agentctl.providers.presets import PRESETS
 from agentctl.providers.select import select_model
@@ -190,7 +191,37 @@ def test_azure_takes_a_key_or_a_token(
 
 
 @pytest.mark.parametrize("kind", ["direct", "sdk"])
-def test_the_newer_address_of_azure_needs_no_version(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("auth", "expected"),
+    [
+        ("none", {"api-key": None, "authorization": None, "x-api-key": None}),
+        ("x-api-key", {"api-key": None, "authorization": None, "x-api-key": "an-azure-key"}),
+        ("bearer", {"api-key": None, "authorization": "Bearer an-azure-key", "x-api-key": None}),
+    ],
+)
+def test_a_gateway_to_azure_may_want_the_key_elsewhere(
+    auth: str, expected: dict[str, str | None], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in AZURE.items():
+        monkeypatch.setenv(name, value)
+
+    async def main(server: Server) -> None:
+        _, endpoint = select_model(
+            model="azure/m", model_origin="test", base_url=server.root_url, env=AZURE, gateway=Gateway(auth=auth)
+        )
+        provider = provider_of(kind, endpoint)
+        with pytest.raises(ProviderError, match="seen"):
+            await ask(provider, request_of(endpoint))
+        await provider.close()
+
+    with serve(rules=[lambda request: Fault(status=400, body="seen")]) as server:
+        asyncio.run(main(server))
+        headers = server.requests[0].headers
+    assert {name: headers.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("kind", ["direct", "sdk"])
+def test_the_newer_address_of_azure_needs_no_version(kind: str) -> None:
     with serve([Turn(text="ok")]) as server:
 
         async def main() -> None:

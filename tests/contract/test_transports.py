@@ -7,6 +7,7 @@ the class, kind, status and text of each failure. The official clients' own type
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ from agentctl.version import __version__
 from tests.contract.conversations import CONVERSATIONS, ENDS, failure_of, play, provider_of
 from tests.contract.sdk_types import as_sdk_wants, read_by_sdk
 from tests.server import Fault, Received, Server, Turn, serve
-from tests.unit.providers.provider_requests import APIS, endpoint_of, request_of
+from tests.unit.providers.provider_requests import APIS, ask, endpoint_of, request_of
 
 KINDS = ("direct", "sdk")
 each_api = pytest.mark.parametrize("api", APIS)
@@ -109,6 +110,25 @@ def fails(turn: Turn, api: Api, kind: str) -> str:
 @pytest.mark.parametrize("name", FAULTS)
 def test_both_transports_fail_in_the_same_way(name: str, api: Api) -> None:
     assert fails(FAULTS[name], api, "sdk") == fails(FAULTS[name], api, "direct")
+
+
+@pytest.mark.parametrize(("api", "kind"), [(api, "direct") for api in APIS] + [("openai-chat", "sdk")])
+def test_a_long_prefill_with_keepalives_is_no_stall(api: Api, kind: str) -> None:
+    """No event for longer than the limit, but a sign of life now and then: what a local server sends while it reads a
+    long prompt. The same silence without them is a stall (`silence before`, above)."""
+
+    async def main(endpoint: Endpoint) -> str:
+        transport = DirectTransport(idle_s=1.0) if kind == "direct" else SdkTransport(endpoint, idle_s=1.0)
+        provider = WireProvider(adapter_for(api), endpoint, transport)
+        try:
+            return (await ask(provider, request_of(endpoint))).message.text
+        finally:
+            await provider.close()
+
+    with serve([Turn(text="ok", keepalives=7, pause_s=0.2)]) as server:
+        started = time.monotonic()
+        assert asyncio.run(main(endpoint_of(server, api))) == "ok"
+        assert time.monotonic() - started > 1.2
 
 
 def spoken(server: Server, api: Api, kind: str, *, times: int = 1, **details: Any) -> list[Received]:

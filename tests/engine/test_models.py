@@ -6,7 +6,7 @@ import pytest
 
 from agentctl.core.errors import LimitReached
 from agentctl.core.ports import Answering, Attempt, Completed, Metered, Spent
-from agentctl.core.types import ModelInfo, Price, Usage
+from agentctl.core.types import ModelInfo, Price, Request, RequestOptions, Usage
 from agentctl.engine.budget import Budget, Limits
 from tests.engine.test_turn import MODEL, World
 from tests.fakes import RecordingTool, call, says
@@ -14,6 +14,7 @@ from tests.fakes import RecordingTool, call, says
 OTHER = MODEL.replace(name="fake-2", window=1000, price=Price(input=100.0, output=200.0))
 UNPRICED = OTHER.replace(price=None)
 USED = Usage(input=1000, output=10)
+REQUEST = Request(system=(), messages=(), tools=(), options=RequestOptions(), model=MODEL)
 LIMITS = Limits(max_steps=20, max_tool_calls=50, max_denials=20)
 
 
@@ -62,8 +63,8 @@ def test_what_a_given_up_response_used_is_paid_at_its_price() -> None:
 def test_the_cap_on_cost_counts_both() -> None:
     budget = Budget(LIMITS.replace(max_cost=0.1), MODEL.price)
     budget.spend(USED)
-    budget.begin_step()
+    assert budget.admit(REQUEST, lambda request: 10)
     budget.use_price(OTHER.price)
     budget.spend(USED)
     with pytest.raises(LimitReached, match=r"\$0\.1030 of \$0\.1000 spent"):
-        budget.begin_step()
+        budget.admit(REQUEST, lambda request: 10)

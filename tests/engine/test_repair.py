@@ -25,6 +25,8 @@ from tests.fakes import RecordingTool
 from tests.server import Received, Server, Turn, serve
 from tests.server.wire import WIRES, check
 
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Other work on the machine makes any example slow."""
 PLACES = st.integers(0, 30)
 
 
@@ -48,7 +50,7 @@ def request_of(model: ModelInfo, history: list[Message], view: View, state: str 
     return context.request(history).replace(state=state)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(PATIENT, max_examples=80)
 @given(histories(), PLACES, PLACES, views(), st.sampled_from(["", "<state>\nplan\n</state>"]))
 def test_any_cut_of_any_history_is_a_legal_request(
     history: list[Message], begin: int, end: int, view: View, state: str
@@ -80,7 +82,7 @@ def test_a_service_takes_what_is_left_of_a_history(server: Server, api: Api) -> 
 
     with asyncio.Runner() as runner:
 
-        @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(PATIENT, max_examples=25)
         @given(histories(), views())
         def property_over_the_socket(history: list[Message], view: View) -> None:
             runner.run(ask(history, view))
@@ -90,12 +92,14 @@ def test_a_service_takes_what_is_left_of_a_history(server: Server, api: Api) -> 
     assert server.refusals == []
 
 
+@PATIENT
 @given(histories(), st.sampled_from(LADDER))
 def test_a_cut_never_separates_an_answer_from_its_call(history: list[Message], size: int) -> None:
     view = narrower(history, lambda tried: len(history) - tried.start, size)
     assert not view.start or history[view.start].role != "tool"
 
 
+@PATIENT
 @given(histories())
 def test_open_calls_are_those_that_no_answer_follows(history: list[Message]) -> None:
     mended = [*history, *(answer(call, "interrupted", is_error=True) for call in open_calls(history))]

@@ -10,9 +10,9 @@ import pytest
 from agentctl.core.errors import DeniedTooOften, LimitReached, ProviderError, StreamBroken, ToolFailure
 from agentctl.core.events import Event
 from agentctl.core.ports import Appended, Attempt, Item, Metered, Spent, TextPiece
-from agentctl.core.types import Message, ModelInfo, Price, RequestOptions, Text, ToolAnswer, ToolResult, Usage
+from agentctl.core.types import Message, ModelInfo, Price, Request, RequestOptions, Text, ToolAnswer, ToolResult, Usage
 from agentctl.engine.budget import Budget, Limits
-from agentctl.engine.context import Context
+from agentctl.engine.context import Context, message_tokens
 from agentctl.engine.loop import run_turn
 from agentctl.engine.parts import LiveEvents, Parts
 from agentctl.engine.prompt import Prompt
@@ -196,9 +196,15 @@ def test_a_long_result_is_cut_and_the_whole_is_kept() -> None:
 # --- limits ---------------------------------------------------------------------------------------------------------
 
 
+def sent(request: Request) -> int:
+    """About as many tokens as the context reckons with."""
+    return 250 + sum(map(message_tokens, request.messages))
+
+
 def changing(name: str = "bash") -> Callable[..., Script]:
+    """A model that asks for something new at every step and uses what it is sent."""
     counter = iter(range(1000))
-    return lambda request: says(call(name, n=next(counter)))
+    return lambda request: says(call(name, n=next(counter)), usage=Usage(input=sent(request), output=5))
 
 
 @pytest.mark.parametrize(
@@ -206,8 +212,8 @@ def changing(name: str = "bash") -> Callable[..., Script]:
     [
         (Limits(max_steps=3, max_tool_calls=50, max_denials=9), "steps", 3),
         (Limits(max_steps=50, max_tool_calls=4, max_denials=9), "tool_calls", 5),
-        (Limits(max_steps=50, max_tool_calls=50, max_denials=9, max_tokens=40), "tokens", 2),
-        (Limits(max_steps=50, max_tool_calls=50, max_denials=9, max_cost=0.00004), "cost", 3),
+        (Limits(max_steps=50, max_tool_calls=50, max_denials=9, max_tokens=700), "tokens", 2),
+        (Limits(max_steps=50, max_tool_calls=50, max_denials=9, max_cost=0.0007), "cost", 3),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

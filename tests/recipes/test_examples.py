@@ -153,7 +153,7 @@ def test_deploy_waits_for_a_person(tmp_path: Path, checkout: Path) -> None:
     assert summary[0] == "### These calls wait"
     assert '      bash {"command": "./deploy.sh api"}' in summary
     assert (checkout / "deploys").read_text() == "api with a token\n"
-    assert ends[3].log.splitlines()[-2:] == ["| api: deployed.", "| ::error::this is text"]
+    assert ends[3].log.splitlines()[-2:] == ["| api: deployed.", "| : :error::this is text"]
     assert [command for end in ends for command in commands_in(end.log)] == []
 
 

@@ -12,8 +12,11 @@ import pytest
 
 from agentctl.cli.command import help_text, make_command
 from agentctl.cli.page import run_page
+from agentctl.cli.verbs import VERBS
 from agentctl.config.table import OPTIONS
 from agentctl.version import __version__
+
+SESSION_VERBS = ", ".join(verb.words[1] for verb in VERBS if verb.words[0] == "sessions")
 
 HELP = Path(__file__).parents[3] / "agentctl" / "cli" / "help.txt"
 HEAVY = ("typer", "click", "rich", "httpx2", "pydantic", "asyncio", "orjson", "tenacity", "pathlib", "json")
@@ -116,7 +119,7 @@ def test_a_bad_verb_is_a_document_with_json() -> None:
     assert json.loads(done.stdout) == {
         "error": {
             "kind": "usage",
-            "message": "agentctl sessions: 'lst' is not one of list.",
+            "message": f"agentctl sessions: 'lst' is not one of {SESSION_VERBS}.",
             "hint": "Did you mean 'list'?",
         },
         "exit_code": 2,

@@ -12,6 +12,8 @@ from agentctl.config.options import Options
 from agentctl.config.table import OPTIONS
 from agentctl.core.errors import UsageError
 
+SESSION_VERBS = ", ".join(verb.words[1] for verb in VERBS if verb.words[0] == "sessions")
+
 PARSED = [
     ([], Options()),
     (["-p", "hello"], Options(prompt=("hello",))),
@@ -81,7 +83,7 @@ VERB_COMPLAINTS = [
     (["sesions"], "'sesions' is not a verb.", "Did you mean 'sessions'?"),
     (["fix the bug"], "'fix the bug' is not a verb.", "A prompt goes behind -p: agentctl -p 'fix the bug'"),
     ([""], "'' is not a verb.", None),
-    (["sessions"], "agentctl sessions: needs one of list.", "agentctl sessions list"),
+    (["sessions"], f"agentctl sessions: needs one of {SESSION_VERBS}.", "agentctl sessions list"),
     (["policy"], "agentctl policy: needs one of check, explain, test, show.", "agentctl policy check"),
     (["policy", "chek"], "agentctl policy: 'chek' is not one of check, explain, test, show.", "Did you mean 'check'?"),
     (["policy", "explain"], "agentctl policy explain needs TOOL.", None),

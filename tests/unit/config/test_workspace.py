@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -11,18 +12,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from agentctl.config.workspace import Place, Workspace
+from agentctl.config.jail import Place
+from agentctl.config.workspace import Workspace
 from agentctl.core.errors import ToolFailure, UsageError
+from agentctl.core.openat2 import FILE, find_openat2
 
 
 class World:
     """A workspace `w` with something in it, and a folder `outside` beside it."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, *, uses_openat2: bool = True) -> None:
         self.root = base / "w"
         self.outside = base / "outside"
         self.extra = base / "extra"
@@ -46,16 +50,21 @@ class World:
             "loop-a": "loop-b",
             "loop-b": "loop-a",
             "zero": "/dev/zero",
+            "magic-root": "/proc/self/root",
+            "magic-cwd": "/proc/self/cwd/dir/f",
+            "environ": "/proc/self/environ",
+            "stdin": "/dev/stdin",
             "extra-link": str(self.extra),
         }.items():
             (self.root / name).symlink_to(target)
         os.mkfifo(self.root / "fifo")
-        self.workspace = Workspace(self.root, add_dirs=[self.extra], readable=[self.kept])
+        self.workspace = Workspace(self.root, add_dirs=[self.extra], readable=[self.kept], uses_openat2=uses_openat2)
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+@pytest.fixture(params=[True, False], ids=["openat2", "walk"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """Both ways to the files: they must agree on everything."""
+    made = World(tmp_path, uses_openat2=request.param)
     yield made
     made.workspace.close()
 
@@ -100,8 +109,16 @@ ESCAPES = [
     "dangling-out",
     "/proc/self/environ",
     "/proc/self/cwd/dir/f",
+    "/proc/self/root/etc/passwd",
+    "/proc/self/fd/0",
+    "/proc/self/maps",
+    "/proc/self/mem",
     "/dev/fd/0",
     "zero",
+    "magic-root/etc/passwd",
+    "magic-cwd",
+    "environ",
+    "stdin",
     "{root}-sibling/x",
     "{outside}/secret",
     "//etc/passwd",
@@ -324,9 +341,60 @@ def test_a_workspace_that_was_removed_and_made_again_is_not_written(world: World
     assert os.listdir(world.extra) == []
 
 
+# --- the kernel's own jail ----------------------------------------------------------------------------------------
+
+
+def test_openat2_is_used_exactly_where_the_kernel_has_it() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    how = (ctypes.c_uint64 * 3)(os.O_PATH, 0, 0x08)
+    fd = libc.syscall(437, -100, b".", ctypes.byref(how), 24)
+    if fd >= 0:
+        os.close(fd)
+    assert (find_openat2() is not None) == (fd >= 0)
+
+
+def test_openat2_opens_inside_and_nothing_else(tmp_path: Path) -> None:
+    kernel = find_openat2()
+    if kernel is None:
+        pytest.skip("this kernel has no openat2")
+    world = World(tmp_path)
+    folder = os.open(world.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for path in ("dir/f", "to-file", "to-dir/f", "dir/sub/../f"):
+            fd = kernel.open(folder, path, FILE)
+            assert os.read(fd, 10) == b"inside"
+            os.close(fd)
+        for path in ("..", "../outside/secret", "/etc/passwd", "to-outside/secret", "up/w/dir/f", "environ", "loop-a"):
+            assert kernel.open(folder, path, FILE) == -1, path
+        assert kernel.open_folder(folder, "to-dir") == -1  # a link, though it stays inside
+    finally:
+        os.close(folder)
+
+
+def test_a_plain_path_is_not_walked(world: World) -> None:
+    """What openat2 is for: the number of system calls does not grow with the depth of the path."""
+    (world.root / "a/b/c/d/e").mkdir(parents=True)
+    (world.root / "a/b/c/d/e/f").write_bytes(b"deep")
+    script = f"""
+import os, sys
+from pathlib import Path
+from agentctl.config.workspace import Workspace
+calls = []
+sys.addaudithook(lambda name, _: calls.append(name) if name == "open" else None)
+workspace = Workspace(Path({str(world.root)!r}), uses_openat2={find_openat2() is not None})
+workspace.read_bytes("a/b/c/d/e/f", 1)
+calls.clear()
+assert workspace.read_bytes("a/b/c/d/e/f", 9) == b"deep"
+print(len(calls))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == (0 if find_openat2() else 7)
+
+
 # --- races --------------------------------------------------------------------------------------------------------
 
-SWAP_SECONDS = 2.0
+SWAP_SECONDS = float(os.environ.get("AGENTCTL_RACE_SECONDS", "2"))
+"""Of each of the two ways. CI of a release runs 60."""
 
 SWAPPER = """
 import ctypes, sys
@@ -339,6 +407,15 @@ while True:
 """
 
 
+def renew(root: Path) -> None:
+    """`fresh` is gone, so that the next write makes it, and `evil-fresh` is the link that it is swapped with."""
+    for name in ("fresh", "evil-fresh"):
+        shutil.rmtree(root / name, ignore_errors=True)  # leaves links alone
+    with suppress(OSError):
+        if (root / "fresh").is_symlink() and not (root / "evil-fresh").is_symlink():
+            (root / "fresh").rename(root / "evil-fresh")
+
+
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "renameat2"), reason="needs renameat2")
 def test_swapping_names_for_links_leads_nowhere(world: World) -> None:
     """Folders and files of the workspace are exchanged with links to the outside as fast as the machine can."""
@@ -347,10 +424,11 @@ def test_swapping_names_for_links_leads_nowhere(world: World) -> None:
     (root / "evil-dir").symlink_to(world.outside)
     (root / "evil-file").symlink_to(world.outside / "f")
     (root / "dir" / "g").write_bytes(b"inside")
-    pairs = [root / "dir", root / "evil-dir", root / "..foo", root / "evil-file"]
+    (root / "evil-fresh").symlink_to(world.outside)
+    pairs = [root / "dir", root / "evil-dir", root / "..foo", root / "evil-file", root / "fresh", root / "evil-fresh"]
     swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, *map(str, pairs)], stdout=subprocess.PIPE)
     assert swapper.stdout is not None
-    counts = {"read": 0, "written": 0, "refused": 0, "escaped": 0}
+    counts = dict.fromkeys(("read", "written", "made", "refused", "escaped"), 0)
 
     def attack() -> None:
         end = time.monotonic() + SWAP_SECONDS
@@ -361,10 +439,11 @@ def test_swapping_names_for_links_leads_nowhere(world: World) -> None:
                     counts["read"] += 1
                 except ToolFailure:
                     counts["refused"] += 1
-            for path in ("dir/new/sub/n", "dir/n", "..foo"):
+            renew(root)
+            for path in ("dir/new/sub/n", "dir/n", "..foo", "fresh/sub/n"):
                 try:
                     world.workspace.write_bytes(path, b"mine")
-                    counts["written"] += 1
+                    counts["made" if path.startswith("fresh") else "written"] += 1
                 except ToolFailure:
                     counts["refused"] += 1
 
@@ -380,4 +459,5 @@ def test_swapping_names_for_links_leads_nowhere(world: World) -> None:
         swapper.communicate()
     assert {path.name: path.read_bytes() for path in world.outside.iterdir()} == {"secret": b"SECRET", "f": b"SECRET"}
     assert counts["escaped"] == 0
-    assert min(counts["read"], counts["written"], counts["refused"]) > 0, counts
+    assert min(counts["read"], counts["written"], counts["made"], counts["refused"]) > 0, counts
+    sys.stdout.write(f"race: {counts}\n")

@@ -131,3 +131,18 @@ def test_bytes_of_a_program() -> None:
     decoder = RedactingDecoder(REDACTOR)
     text = "".join([*(decoder.feed(data[at : at + 1]) for at in range(len(data))), decoder.end()])
     assert text == "ä [masked:GITHUB_TOKEN] ö\ufffd\ufffd\ufffd"
+
+
+@pytest.mark.parametrize("kept", [4, 7, 12, len(TOKEN)])
+@pytest.mark.parametrize("sign", ["…", "… [line cut, 9,000 bytes in all]", "\n... [diff cut]\n"])
+def test_the_beginning_of_a_secret_before_a_cut(kept: int, sign: str) -> None:
+    assert REDACTOR.text(f"x {TOKEN[:kept]}{sign} y") == f"x [masked:GITHUB_TOKEN]{sign} y"
+
+
+@pytest.mark.parametrize("text", ["see ghp…", "ghp_0123 and so on", "… ghp_0123", "ordinary text… and more…"])
+def test_what_is_not_cut_out_of_a_secret_stays(text: str) -> None:
+    assert REDACTOR.text(text) == text
+
+
+def test_a_reversed_secret() -> None:
+    assert REDACTOR.text(f"tac: {TOKEN[::-1]}") == "tac: [masked:GITHUB_TOKEN]"

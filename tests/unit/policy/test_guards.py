@@ -91,12 +91,17 @@ def test_commands_meet_the_path_tables(tmp_path: Path) -> None:
         "sed -i s/a/b/ yarn.lock": "protect:lockfiles",
         "sort a -o dist/x": "protect:build-output",
         "cp evil .agentctl/policy.toml": "guard:own-rules",
-        "cp policy.toml .agentctl/": "guard:own-rules",
+        "cp policy.toml .agentctl/": "guard:own-folder",
         "install -t .git/hooks pre-commit": "guard:git-internals",
         "curl -o id_rsa https://example.org": "guard:secrets",
         "dd if=x of=../y": "guard:outside-workspace",
         "tar -C / -xf x.tar": "guard:outside-workspace",
         "ln -s a .git/x": "guard:git-internals",
+        "ln -sfn elsewhere .agentctl": "guard:own-folder",
+        "mv .agentctl aside": "guard:own-folder",
+        "mv other .agentctl": "guard:own-folder",
+        "ln -sf /tmp/p .agentctl/policy.toml": "guard:own-rules",
+        "echo x >> .gitmodules": "guard:git-internals",
     }
     for line, rule in refused.items():
         assert (world.bash(line).rule, world.bash(line).runs) == (rule, False), line
@@ -114,3 +119,46 @@ def test_own_installation_and_outside(tmp_path: Path) -> None:
     assert world.write("inside/x").rule == "guard:own-installation"
     assert world.write("../x").rule == "guard:outside-workspace"
     assert world.write("ok.txt").runs
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        (".g\u200cit/config", "guard:git-internals"),
+        (".git\u2063/hooks/pre-commit", "guard:git-internals"),
+        (".agentct\ufeffl/policy.toml", "guard:own-rules"),
+        (".AGENTCTL/policy.TOML", "guard:own-rules"),
+        ("sub/.GIT/hooks/post-checkout", "guard:git-internals"),
+        ("\uff0egit/config", None),  # another dot: no file system takes it for one
+        (".g\u0456t/config", None),
+    ],
+)
+def test_names_that_some_file_system_takes_for_a_guarded_one(path: str, rule: str | None, world: World) -> None:
+    """As git refuses them: letters of either case, and characters that a comparison of names leaves out."""
+    decision = world.write(path)
+    assert (decision.rule, decision.runs) == (rule or decision.rule, rule is None)
+
+
+KEYS_AT_HOME = (
+    ".ssh/id_ed25519", ".aws/credentials", ".config/gh/hosts.yml", ".docker/config.json", ".netrc", ".npmrc", ".pypirc",
+    ".cargo/credentials.toml", ".git-credentials", ".kube/config", ".config/gcloud/access_tokens.db",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEYS_AT_HOME)
+def test_keys_at_home_are_neither_read_nor_written(name: str, tmp_path: Path) -> None:
+    """Also under --yolo and unmatched = allow, by tools and by commands."""
+    world = World(tmp_path, OPEN, is_yolo=True)
+    path = f"/home/somebody/{name}"
+    for line in (f"cat {path}", f"cp {path} x", f"grep . {path}", f"head -1 < {path}", f"echo x > {path}"):
+        assert not world.bash(line).runs, line
+    assert not world.read(path).runs
+    assert not world.write(path).runs
+
+
+def test_sudo_runs_only_where_a_rule_names_it(tmp_path: Path) -> None:
+    """A rule for the program behind it is none for sudo."""
+    world = World(tmp_path, allow=["bash:cat *", "bash:env *"])
+    for line in ("sudo cat /proc/1/environ", "sudo -n cat x", "sudo -E env", "env sudo cat x", "sudo su -c 'cat x'"):
+        assert not world.bash(line).runs, line
+    assert world.bash("cat x").runs

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from agentctl.core.errors import ProviderError, StreamBroken, UsageError
-from agentctl.core.events import Retry
+from agentctl.core.errors import (
+    AuthError,
+    ContextOverflow,
+    OutputCapped,
+    ProviderError,
+    StreamBroken,
+    Unavailable,
+    UsageError,
+)
+from agentctl.core.events import Event, Retry, ToolOutput, ToolStart
 from agentctl.core.ports import Answering, Attempt, CallStarted, Metered, StreamItem, TextPiece
 from agentctl.core.types import (
     FileChange,
@@ -44,6 +53,10 @@ def request(*texts: str) -> Request:
     )
 
 
+def plain(text: str) -> str:
+    return text
+
+
 def drain(provider: Recorder | Replayer, asked: Request) -> list[StreamItem]:
     async def collect() -> list[StreamItem]:
         return [item async for item in provider.stream(asked)]
@@ -61,7 +74,7 @@ def test_items_come_back_as_they_were_cut(tmp_path: Path) -> None:
     script = [*items, Metered(usage=Usage(input=1)), answer]
     recorder = Recorder(ScriptedProvider(script), recording(tmp_path / "r"))
     said = drain(recorder, request("go"))
-    assert drain(Replayer(Replay(tmp_path / "r", Names(Path("/w/two"), "s-2"))), request("go")) == said == script
+    assert drain(Replayer(Replay(tmp_path / "r", Names(Path("/w/two"), "s-2"), plain)), request("go")) == said == script
 
 
 def test_the_price_of_another_model_comes_back_with_its_tiers(tmp_path: Path) -> None:
@@ -69,7 +82,8 @@ def test_the_price_of_another_model_comes_back_with_its_tiers(tmp_path: Path) ->
     script = [Answering(model=MODEL.replace(name="other", price=price)), says("hello")]
     recorder = Recorder(ScriptedProvider(script), recording(tmp_path / "r"))
     said = drain(recorder, request("go"))
-    assert drain(Replayer(Replay(tmp_path / "r", Names(Path("/w/two"), "s-2"))), request("go")) == said == script
+    replay = Replay(tmp_path / "r", Names(Path("/w/two"), "s-2"), plain)
+    assert drain(Replayer(replay), request("go")) == said == script
 
 
 def test_failures_come_back_with_their_tokens(tmp_path: Path) -> None:
@@ -77,33 +91,51 @@ def test_failures_come_back_with_their_tokens(tmp_path: Path) -> None:
     with pytest.raises(StreamBroken):
         drain(Recorder(ScriptedProvider([TextPiece(text="x"), failed]), recording(tmp_path / "r")), request("go"))
     with pytest.raises(StreamBroken) as caught:
-        drain(Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"))), request("go"))
+        drain(Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain)), request("go"))
     assert (caught.value.message, caught.value.usage, caught.value.ending) == ("cut", Usage(input=7), "unavailable")
 
 
 def test_another_folder_and_session_are_the_same_request_and_get_their_own_names(tmp_path: Path) -> None:
     recorder = Recorder(ScriptedProvider(says("look in /w/one/a of s-1")), recording(tmp_path / "r"))
     drain(recorder, request("see /w/one/x and s-1"))
-    replayer = Replayer(Replay(tmp_path / "r", Names(Path("/w/two"), "s-2")))
+    replayer = Replayer(Replay(tmp_path / "r", Names(Path("/w/two"), "s-2"), plain))
     *_, completed = drain(replayer, request("see /w/two/x and s-2"))
     assert completed.message.text == "look in /w/two/a of s-2"  # type: ignore[union-attr]
 
 
+def test_private_folders_of_a_run_are_names(tmp_path: Path) -> None:
+    one, two = Names(Path("/w"), "s-1", Path("/tmp")), Names(Path("/w"), "s-2", Path("/tmp"))
+    one.add("/tmp/agentctl-11-0123456789ab", "<outputs>")
+    two.add("/tmp/agentctl-22-ba9876543210", "<outputs>")
+    made = Recording(tmp_path / "r", MODEL, one, plain)
+    asked = "in /tmp/agentctl-11-0123456789ab/3.txt and /tmp/agentctl-11-00112233aabbccdd/tmp/x of /tmp/other"
+    drain(Recorder(ScriptedProvider(says("see /tmp/agentctl-11-0123456789ab/3.txt")), made), request(asked))
+    again = "in /tmp/agentctl-22-ba9876543210/9.txt and /tmp/agentctl-22-ffeeddcc00112233/tmp/x of /tmp/other"
+    *_, completed = drain(Replayer(Replay(tmp_path / "r", two, plain)), request(again))
+    assert completed.message.text == "see /tmp/agentctl-22-ba9876543210/3.txt"  # type: ignore[union-attr]
+    assert b"/tmp/other" in (tmp_path / "r").read_bytes()
+    assert b"agentctl-11" not in (tmp_path / "r").read_bytes()
+
+
 def test_a_request_that_is_not_in_the_file_is_drift_with_a_readable_difference(tmp_path: Path) -> None:
     drain(Recorder(ScriptedProvider(says("ok")), recording(tmp_path / "r")), request("what does f say?"))
-    replayer = Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9")))
+    replayer = Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain))
     with pytest.raises(ProviderError) as caught:
         drain(replayer, request("what does f say now?"))
     assert caught.value.kind == "drift"
-    assert '-          "text": "what does f say?"' in caught.value.message
-    assert '+          "text": "what does f say now?"' in caught.value.message
+    assert caught.value.message.split("\n")[1:] == [
+        "@ message 1 (user)",
+        "   [text]",
+        "-  what does f say?",
+        "+  what does f say now?",
+    ]
 
 
 def test_the_same_request_twice_is_answered_in_the_order_recorded(tmp_path: Path) -> None:
     recorder = Recorder(ScriptedProvider(says("one"), says("two")), recording(tmp_path / "r"))
     drain(recorder, request("go"))
     drain(recorder, request("go"))
-    replayer = Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9")))
+    replayer = Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain))
     texts = [drain(replayer, request("go"))[-1].message.text for _ in range(2)]  # type: ignore[union-attr]
     assert texts == ["one", "two"]
     with pytest.raises(ProviderError):
@@ -115,12 +147,77 @@ def test_results_of_tools_come_back_without_running_them(tmp_path: Path) -> None
         call_id="c1", content="x of /w/one", exit_code=1, changed=(FileChange(path="a", kind="added", diff="+"),)
     )
     tool = RecordingTool("bash", "exec", answer=lambda args: result)
-    asyncio.run(RecordedTool(tool, recording(tmp_path / "r")).run("c1", {"command": "x"}))
+    made = recording(tmp_path / "r")
+    output = ToolOutput(id="c1", stream="stdout", chunk="in /w/one")
+    made.event(output)
+    made.event(ToolStart(id="c1", name="bash"))
+    asyncio.run(RecordedTool(tool, made, lambda: 3).run("c1", {"command": "x"}))
     live = RecordingTool("bash", "exec", answer="live")
-    replayed = ReplayedTool(live, Replay(tmp_path / "r", Names(Path("/w/two"), "s-9")))
+    events: list[Event] = []
+    kept: list[int] = []
+    replay = Replay(tmp_path / "r", Names(Path("/w/two"), "s-9"), plain)
+    replayed = ReplayedTool(live, replay, events.append, kept.append)
     assert asyncio.run(replayed.run("c1", {})) == result.replace(content="x of /w/two")
+    assert (events, kept) == ([output.replace(chunk="in /w/two")], [3])
     assert live.calls == []
     assert asyncio.run(replayed.run("c2", {})).content == "live"
+
+
+def test_every_failure_comes_back_as_it_was(tmp_path: Path) -> None:
+    overflow = ContextOverflow("too long", status=400)
+    overflow.window = 8_192
+    capped = OutputCapped("no credit for so much", room=10, status=402)
+    capped.kind, capped.ending, capped.hint = "billing", "auth", "add credit"
+    odd = ProviderError("once more", kind="tool_use_failed", param="tools")
+    odd.retryable = True
+    failures = [overflow, capped, odd, AuthError("no key", hint="h"), Unavailable("down", status=503)]
+    recorder = Recorder(ScriptedProvider(*failures), recording(tmp_path / "r"))
+    for _ in failures:
+        with pytest.raises(ProviderError):
+            drain(recorder, request("go"))
+    replayer = Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain))
+    names = ("message", "hint", "status", "kind", "param", "ending", "retryable", "window", "room", "usage")
+    for failure in failures:
+        with pytest.raises(type(failure)) as caught:
+            drain(replayer, request("go"))
+        assert [getattr(caught.value, name, None) for name in names] == [getattr(failure, name, None) for name in names]
+
+
+def test_an_answer_that_the_run_did_not_hear_to_its_end_is_kept_as_such(tmp_path: Path) -> None:
+    recorder = Recorder(ScriptedProvider([TextPiece(text="half"), says("half and more")]), recording(tmp_path / "r"))
+
+    async def stop_early() -> None:
+        async with aclosing(recorder.stream(request("go"))) as items:  # type: ignore[type-var]
+            await anext(items)
+
+    asyncio.run(stop_early())
+    with pytest.raises(StreamBroken, match="stopped in the middle"):
+        drain(Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain)), request("go"))
+
+
+def test_the_difference_is_to_the_recorded_request_that_begins_most_alike(tmp_path: Path) -> None:
+    recorder = Recorder(ScriptedProvider(says("a"), says("b")), recording(tmp_path / "r"))
+    drain(recorder, request("summary"))
+    drain(recorder, request("task", "\n".join(f"line {n}" for n in range(500))))
+    replayer = Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain))
+    asked = request("task", "\n".join(f"line {n}" for n in range(500) if n != 250)).replace(state="now")
+    with pytest.raises(ProviderError) as caught:
+        drain(replayer, asked)
+    assert caught.value.message.split("\n")[1:] == [
+        "@ message 2 (user)", "   line 249", "-  line 250", "   line 251",
+        "@ message 2 (user)", "   line 499", "+state", "+  now",
+    ]  # fmt: skip
+
+
+def test_the_difference_is_bounded(tmp_path: Path) -> None:
+    drain(Recorder(ScriptedProvider(says("a")), recording(tmp_path / "r")), request("x\n" * 5_000))
+    with pytest.raises(ProviderError) as caught:
+        drain(
+            Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain)),
+            request("y" * 9_000 + "\n" + "z\n" * 5_000),
+        )
+    assert len(caught.value.message) < 3_000
+    assert "more lines" in caught.value.message
 
 
 def test_a_recording_is_private_and_holds_no_secret(tmp_path: Path) -> None:
@@ -136,4 +233,4 @@ def test_a_recording_is_private_and_holds_no_secret(tmp_path: Path) -> None:
 def test_what_is_no_recording_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "r").write_text(content)
     with pytest.raises(UsageError, match="--replay"):
-        Replay(tmp_path / "r", Names(Path("/w"), "s-9"))
+        Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain)

@@ -15,6 +15,8 @@ from agentctl.core.types import Grant, PendingCall
 from agentctl.policy.grants import digest_of, grant_for
 from agentctl.runner import approval_verbs
 from agentctl.state.approvals import holds_waiting, read_approvals
+from agentctl.state.retention import prune
+from agentctl.state.sessions import Sessions
 from tests.unit.runner.waiting import END, READ, Place, Told, bash
 
 SUSPEND = ("--on-ask", "suspend", "--json")
@@ -290,6 +292,15 @@ def test_a_session_that_waits_is_told_from_one_that_does_not(place: Place, say: 
     assert not holds_waiting(path.with_name("none.jsonl"), "2040-01-07T00:00:00.000Z")
     path.with_name("folder.jsonl").mkdir()
     assert holds_waiting(path.with_name("folder.jsonl"), "2040-01-07T00:00:00.000Z")
+
+
+def test_a_session_that_waits_is_not_pruned_also_when_its_run_was_killed(place: Place) -> None:
+    told, over = suspend(place), place.run(place.script(END), "-p", "x", "--json")
+    path = place.journal(told.done["session"])
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # killed before its end was written
+    assert read_approvals(path)[0].state == "waiting"
+    found = prune(Sessions(path.parent), keep_days=1, keep_sessions=0)
+    assert (found.removed, found.waiting) == ((over.done["session"],), (told.done["session"],))
 
 
 def test_the_word_can_be_changed_until_it_counts(place: Place, say: Any) -> None:

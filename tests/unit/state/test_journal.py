@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from agentctl.core.codec import loads
 from agentctl.core.errors import JournalError, UsageError
 from agentctl.core.types import Image, Message, Opaque, Reasoning, Text, Todo, ToolAnswer, ToolCall, Usage
-from agentctl.state.journal import Journal, load
+from agentctl.state.journal import Journal, in_place, is_blank, load
 from agentctl.state.sessions import Sessions, new_id
 
 OPAQUE = Opaque(provider="http://127.0.0.1", api="anthropic-messages", model="m", data={"signature": "AAA="})
@@ -126,11 +127,77 @@ def test_the_newest_readable_session_is_found_and_broken_ones_are_named(tmp_path
     path = written(tmp_path)
     broken = folder / "broken.jsonl"
     broken.write_text("?")
-    import os
-
     os.utime(path, ns=(1, 1))
     sessions = Sessions(folder)
-    assert sessions.newest().id == "s1"
-    found, problems = sessions.all()
-    assert [saved.id for saved in found] == ["s1"]
-    assert [Path(problem.what).name for problem in problems] == ["broken.jsonl"]
+    newest, passed_over = sessions.newest()
+    found = sessions.listed()
+    assert newest == "s1"
+    assert [row["id"] for row in found.sessions] == ["s1"]
+    assert [Path(problem.what).name for problem in (*passed_over, *found.problems)] == ["broken.jsonl"] * 2
+
+
+def test_lines_that_cannot_be_read_are_counted_and_the_rest_comes_back(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    welded = lines[2][:-1] + lines[3]
+    path.write_bytes(
+        b"".join([*lines[:2], welded, b'{"record":"message","message":{"role":"tool"}}\n', b"[1]\n", *lines[4:]])
+    )
+    saved = load(path)
+    assert [(found.line, found.why) for found in saved.damage] == [
+        (3, "it is not JSON"),
+        (4, "the values of its message cannot be read"),
+        (5, "it is not a record"),
+    ]
+    assert [message.role for message in saved.history] == ["user", "tool"]
+
+
+def test_a_file_with_nothing_whole_is_blank_and_one_with_damage_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    for content, expected in [
+        (b"", True),
+        (b'{"record":"hea', True),
+        (b"\0" * 100_000, True),
+        (b"garbage\n", False),
+        (b'{"record":"header"}\n', False),
+    ]:
+        path.write_bytes(content)
+        assert is_blank(path) is expected
+
+
+def test_a_later_version_is_named_and_its_kinds_are_counted(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_bytes(path.read_bytes() + b'{"record":"future","time":"2031"}\n')
+    saved = load(path)
+    assert (saved.unknown, saved.updated, saved.ended) == (1, "2031", "completed")
+    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":2'))
+    with pytest.raises(UsageError, match="newer agentctl"):
+        load(path)
+
+
+def test_a_later_header_says_with_what_the_session_went_on(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    journal = open_journal(path)
+    journal.header(session="s1", cwd="/elsewhere", model="other/n", agent="deep", policy="e")
+    saved = load(path)
+    assert (saved.id, saved.cwd, saved.model, saved.agent, saved.policy) == ("s1", "/elsewhere", "other/n", "deep", "e")
+    assert (saved.turns, saved.ended) == (1, "completed")
+
+
+def test_answers_written_after_the_next_prompt_stand_behind_their_call() -> None:
+    second = Message(role="user", parts=(Text(text="go on"),))
+    other = Message(role="tool", parts=(ToolAnswer(call_id="c2", name="bash", content="ok"),))
+    asked = ASKED.replace(parts=(*ASKED.parts, ToolCall(id="c2", name="bash", arguments="{}")))
+    end = Message(role="assistant", parts=(Text(text="done"),))
+    written_down = [PROMPT, asked, other, second, RESULT, end]
+    assert in_place(written_down) == (PROMPT, asked, other, RESULT, second, end)
+    assert in_place([PROMPT, ASKED, RESULT, second, end]) == (PROMPT, ASKED, RESULT, second, end)
+    assert in_place([RESULT]) == (RESULT,)
+
+
+def test_wide_rights_are_taken_away(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.chmod(0o644)
+    path.parent.chmod(0o755)
+    open_journal(path)
+    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)

@@ -390,12 +390,12 @@ def test_another_repository_at_the_same_path_is_never_told(tmp_path: Path) -> No
     of_repository(tmp_path, "example.org/a").add("fact", "about a", "model")
     other = of_repository(tmp_path, "example.org/b")
     assert other.valid() == []
-    (problem,) = other.problems
+    (problem,) = other.file.problems
     assert problem.code == "memory-other-remote"
     assert "example.org/a" in problem.why
     other.add("fact", "about b", "model")
     again = of_repository(tmp_path, "example.org/b")
-    assert (texts(again.valid()), again.problems) == (["about b"], ())
+    assert (texts(again.valid()), again.file.problems) == (["about b"], ())
     assert texts(of_repository(tmp_path, "example.org/a").valid()) == ["about a"]
     assert len(list(tmp_path.glob("*.db"))) == 2
 

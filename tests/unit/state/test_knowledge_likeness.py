@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentctl.state.knowledge_likeness import compare, plain, shingles, similarity, subject_of, tokens
+from agentctl.state.knowledge_likeness import compare, is_in, plain, shingles, similarity, subject_of, tokens
 
 SAME = [
     ("Tests run with make test", "tests run with `make test`."),
@@ -127,3 +127,18 @@ def test_subjects(kind: str, text: str, subject: str) -> None:
 
 def test_unspaced_scripts_have_letters_as_words() -> None:
     assert tokens("默认port是8080") == ["默", "认", "是", "port", "8080"]
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "is_heard"),
+    [
+        ("Deploys always need the force flag", "x\n- Deploys   ALWAYS need the `force` flag.", True),
+        ("Deploys always need the force flag", "Deploys need the force flag", False),
+        ("make test", "run make test", False),
+        ("部署前总是要先停止所有的后台服务", "注意：部署前总是要先停止所有的后台服务。", True),
+        ("默认端口", "默认端口是8080", False),
+        ("", "anything", False),
+    ],
+)
+def test_sentences_of_others_are_recognised(text: str, source: str, is_heard: bool) -> None:
+    assert is_in(text, ["other", source]) is is_heard

@@ -23,6 +23,7 @@ from agentctl.state.knowledge_store import (
     opened,
     patiently,
     patiently_async,
+    set_aside,
 )
 from tests.unit.state.knowledge_world import PROJECT, knowledge, process, store
 
@@ -102,7 +103,7 @@ def test_a_damaged_store_is_set_aside_named_and_begun_anew(tmp_path: Path, damag
     broken = store(tmp_path).read_bytes()
     notes = knowledge(tmp_path)
     assert notes.valid() == []
-    (problem,) = notes.problems
+    (problem,) = notes.file.problems
     assert (problem.code, problem.what) == ("memory-corrupt", str(store(tmp_path)))
     aside = store(tmp_path).with_name(f"{store(tmp_path).name}.corrupt-1")
     assert aside.name in problem.why
@@ -178,6 +179,13 @@ def test_processes_that_find_damage_at_once_begin_one_new_store(tmp_path: Path) 
     assert len(list(tmp_path.glob("*.corrupt*"))) == 1
 
 
+def test_a_store_that_is_whole_is_not_set_aside(tmp_path: Path) -> None:
+    """Another run saw to the damage between finding it and taking the lock."""
+    knowledge(tmp_path).add("fact", "kept", "model")
+    assert set_aside(store(tmp_path)) is None
+    assert [note.text for note in knowledge(tmp_path).valid()] == ["kept"]
+
+
 def test_a_process_killed_while_it_writes_loses_nothing_that_it_said(tmp_path: Path) -> None:
     code = (
         "for n in range(100000):\n"
@@ -195,7 +203,7 @@ def test_a_process_killed_while_it_writes_loses_nothing_that_it_said(tmp_path: P
         texts = {note.text for note in notes.valid()}
         acknowledged = {int(line) for line in said if line.strip()}
         assert {n for n in acknowledged if f"round {round_number} wrote number {n} {'x' * 150}" not in texts} == set()
-        assert notes.problems == ()
+        assert notes.file.problems == ()
 
 
 def test_a_write_cut_short_is_undone_by_the_next_run_also_by_one_that_only_reads(tmp_path: Path) -> None:
@@ -213,6 +221,83 @@ def test_a_write_cut_short_is_undone_by_the_next_run_also_by_one_that_only_reads
     process(tmp_path, code, str(store(tmp_path))).communicate(timeout=20)
     assert journal_of(store(tmp_path)).exists()
     assert [note.text for note in knowledge(tmp_path, writes=False).valid()] == ["kept"]
+
+
+KILLED_AT_K = """
+import os, sqlite3, sys
+left = int(words[0])
+def count(*_):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), 9)
+def watch(event, args):
+    if event in ("os.rename", "os.mkdir", "os.chmod", "os.remove", "sqlite3.connect"):
+        count()
+def connect(*args, real=sqlite3.connect, **named):
+    connection = real(*args, **named)
+    connection.set_trace_callback(count)
+    return connection
+sqlite3.connect = connect
+import agentctl.state.knowledge_decay, agentctl.state.knowledge_likeness
+sys.addaudithook(watch)
+knowledge.add('fact', 'before ' + words[0], 'model')
+print('first', flush=True)
+knowledge.add('fact', 'and behind it ' + words[0], 'model')
+print('second', 1_000_000 - left, flush=True)
+"""
+
+
+def killed_at(folder: Path, k: int) -> tuple[int, list[bytes]]:
+    """The exit code of a process that dies at its kth operation, and what it had acknowledged."""
+    running = process(folder, KILLED_AT_K, str(k))
+    out, err = running.communicate(timeout=30)
+    assert err == b""
+    return running.returncode, out.split()
+
+
+def test_a_process_killed_at_its_kth_operation_leaves_a_whole_store(tmp_path: Path) -> None:
+    """Making the store, writing, and writing again: each SQL statement, those of the index too, and each new name.
+
+    AGENTCTL_EVERY_K looks at every k instead of a few.
+    """
+    code, said = killed_at(tmp_path / "whole", 1_000_000)
+    assert (code, said[:2]) == (0, [b"first", b"second"])
+    operations = int(said[2])
+    assert operations > 100
+    for k in range(1, operations, 1 if os.environ.get("AGENTCTL_EVERY_K") else operations // 9):
+        folder = tmp_path / str(k)
+        code, said = killed_at(folder, k)
+        assert code == -signal.SIGKILL
+        notes = knowledge(folder)
+        assert len(notes.valid()) >= len(said), k
+        notes.add("fact", "life goes on", "model")
+        assert notes.valid()[-1].text == "life goes on"
+        assert notes.file.problems == (), k
+
+
+def test_a_full_disk_is_said_and_the_notes_stay_as_they_were(tmp_path: Path) -> None:
+    notes = knowledge(tmp_path)
+    for number in range(5):
+        notes.add("fact", f"entry {number} " + "x" * 300, "model")
+    before = notes.valid()
+    size = store(tmp_path).stat().st_size
+    code = (
+        "import resource, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(words[0]), int(words[0])))\n"
+        "try:\n"
+        "    for n in range(40):\n        knowledge.add('fact', f'more {n} ' + 'y' * 380, 'model')\n        print(n)\n"
+        "except StoreFailure as failure:\n    print(failure.problem().code)\n"
+    )
+    for limit in (0, 4096, size, size + 4096):
+        out, err = process(tmp_path, code, str(limit)).communicate(timeout=30)
+        *said, last = out.split()
+        assert last == b"memory-unavailable", (limit, err)
+        texts = {note.text for note in notes.valid()}
+        assert {note.text for note in before} <= texts
+        assert {f"more {n.decode()} {'y' * 380}" for n in said} <= texts
+        assert notes.file.problems == ()
 
 
 def test_a_locked_store_is_busy_at_once_and_given_up_in_time(tmp_path: Path) -> None:

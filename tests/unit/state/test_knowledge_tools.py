@@ -30,8 +30,15 @@ class Desk:
     def __init__(self, folder: Path, *, wait_s: float = 5.0, **options: object) -> None:
         self.store = store(folder)
         self.told: list[Degraded] = []
+        self.heard: set[str] = set()
         self.knowledge = knowledge(folder, **options)
-        shared = MemoryTools(knowledge=self.knowledge, emit=self.told.append, sleep=FakeClock().sleep, wait_s=wait_s)
+        shared = MemoryTools(
+            knowledge=self.knowledge,
+            emit=self.told.append,
+            sleep=FakeClock().sleep,
+            was_heard=self.heard.__contains__,
+            wait_s=wait_s,
+        )
         self._remember, self._recall, self._forget = Remember(shared), Recall(shared), Forget(shared)
 
     def remember(self, text: str, kind: str = "fact") -> str:
@@ -80,6 +87,21 @@ def test_one_run_cannot_flood_the_store(desk: Desk) -> None:
     with pytest.raises(ToolFailure, match="a run may record 20"):
         desk.remember("one too many")
     assert len(desk.knowledge.valid()) == MAX_PER_RUN
+
+
+def test_words_of_a_tool_are_unconfirmed_until_somebody_says_them_again(desk: Desk) -> None:
+    text = "Deploys always need the force flag"
+    desk.heard.add(text)
+    assert desk.remember(text) == (
+        f"Remembered as fact, unconfirmed (1 stored): {text}\n"
+        "It is in the words of a tool's result or a file, so it counts as unconfirmed."
+    )
+    assert (desk.knowledge.valid()[0].origin, desk.knowledge.valid()[0].is_confirmed) == ("tool", False)
+    desk.remember(text)
+    assert not desk.knowledge.valid()[0].is_confirmed
+    desk.heard.clear()
+    desk.remember(text)
+    assert desk.knowledge.valid()[0].origin == "model"
 
 
 def test_recall(desk: Desk) -> None:

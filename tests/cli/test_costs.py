@@ -1,0 +1,90 @@
+"""What a run says it cost: every response counts by its classes of tokens, also one that failed or was broken off."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import World, finish
+from tests.cli.test_endings import wait_for
+from tests.server import Call, Counts, Fault, Turn
+
+PRICE = ["--price", "3,15,0.3,3.75"]
+FULL = Counts(input=1000, cache_read=20_000, cache_write=500, output=100)
+MESSAGES = "anthropic-messages"
+
+
+def dollars(*responses: Counts) -> Any:
+    """At PRICE."""
+    total = sum(
+        counts.input * 3 + counts.cache_read * 0.3 + counts.cache_write * 3.75 + counts.output * 15
+        for counts in responses
+    )
+    return pytest.approx(total / 1_000_000)
+
+
+def test_every_class_of_tokens_has_its_price(world: World, served: Any) -> None:
+    server = served([Turn(calls=[Call("read_file", {"path": "a"})], usage=FULL), Turn(text="ok", usage=FULL)])
+    ran = world.run("-p", "x", "--json", *PRICE, server=server, api=MESSAGES).ended("completed", 0)
+    expected = {"input": 1000, "cache_read": 20_000, "cache_write": 500, "output": 100, "reasoning": 0}
+    assert [step["usage"] for step in ran.of("step")] == [expected] * 2
+    assert [step["cost_usd"] for step in ran.of("step")] == [dollars(FULL), dollars(FULL, FULL)]
+    assert ran.done["usage"] == {name: 2 * count for name, count in expected.items()}
+    assert ran.done["cost_usd"] == dollars(FULL, FULL)
+
+
+def test_a_failed_response_is_paid_for(world: World, served: Any) -> None:
+    broken = Turn(text="half an answer", delta=4, usage=FULL, fault=Fault(cut_after=4, cut="fin"))
+    server = served([broken, Turn(text="ok", usage=FULL)])
+    ran = world.run("-p", "x", "--json", *PRICE, server=server, api=MESSAGES).ended("completed", 0)
+    assert (ran.done["retries"], ran.done["text"]) == (1, "ok")
+    assert ran.done["usage"]["input"] == 2000
+    assert ran.done["cost_usd"] == dollars(FULL, Counts(input=1000, cache_read=20_000, cache_write=500, output=1))
+
+
+def test_a_response_that_fails_for_good_is_paid_for(world: World, served: Any) -> None:
+    event = b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error","message":"no"}}\n\n'
+    server = served([Turn(text="half", usage=FULL, fault=Fault(insert_after=2, insert=event))])
+    ran = world.run("-p", "x", "--json", *PRICE, server=server, api=MESSAGES).ended("provider", 8)
+    assert ran.done["usage"]["input"] == 1000
+    assert ran.done["cost_usd"] == dollars(Counts(input=1000, cache_read=20_000, cache_write=500, output=1))
+
+
+def test_a_response_that_is_broken_off_is_paid_for(world: World, served: Any) -> None:
+    server = served([Turn(text="half an answer", delta=4, usage=FULL, fault=Fault(cut_after=4, cut="stall"))])
+    process = world.start("-p", "x", "--json", *PRICE, server=server, api=MESSAGES)
+    seen = b""
+    while b'"type":"text"' not in seen:
+        seen += process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    ran = finish(process)
+    ran.out = seen + ran.out
+    ran.ended("cancelled", 143)
+    wait_for(server.requests[0].client_left.is_set)
+    assert ran.done["usage"]["input"] == 1000
+    assert ran.done["cost_usd"] == dollars(Counts(input=1000, cache_read=20_000, cache_write=500, output=1))
+
+
+def test_the_total_of_a_session_counts_them_too(world: World, served: Any) -> None:
+    broken = Turn(text="half", usage=FULL, fault=Fault(cut_after=4, cut="fin"))
+    server = served([broken, Turn(text="one", usage=FULL), Turn(text="two", usage=FULL)])
+    first = world.run("-p", "x", "--json", server=server, api=MESSAGES).ended("completed", 0)
+    second = world.run("-c", "-p", "y", "--json", server=server, api=MESSAGES).ended("completed", 0)
+    assert [ran.done["usage"]["input"] for ran in (first, second)] == [2000, 1000]
+    assert [ran.done["usage_total"]["input"] for ran in (first, second)] == [2000, 3000]
+
+
+def test_what_has_no_price_costs_null(world: World, served: Any) -> None:
+    server = served([Turn(text="ok", usage=FULL)])
+    flags = ["--model", "openai/a-model-of-mine", "--base-url", server.base_url]
+    ran = world.run("-p", "x", "--json", *flags).ended("completed", 0)
+    assert (ran.of("step")[0]["cost_usd"], ran.done["cost_usd"]) == (None, None)
+    assert ran.done["usage"]["input"] == 1000 + FULL.cache_write
+
+
+def test_a_service_that_says_no_usage_is_not_guessed(world: World, served: Any) -> None:
+    server = served([Turn(text="ok", usage=None)])
+    ran = world.run("-p", "x", "--json", *PRICE, server=server).ended("completed", 0)
+    assert sum(ran.done["usage"].values()) == 0

@@ -1,0 +1,148 @@
+"""The verbs over saved sessions: one JSON document each, and what they leave on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import World
+from tests.server import Call, Turn
+
+SECRET = "tok-Zq81hunter22"
+
+
+def journal_of(world: World, session: str) -> Path:
+    return next((world.home / ".local/state/agentctl/sessions").glob(f"*/{session}.jsonl"))
+
+
+def document(world: World, *words: str, code: int = 0, **options: Any) -> Any:
+    ran = world.run("sessions", *words, "--json", **options)
+    assert ran.code == code, ran.err
+    return json.loads(ran.out)
+
+
+def run_once(world: World, served: Any, *words: str) -> str:
+    """A run with a kept output and a todo list; its session."""
+    todos = {"todos": [{"content": "look", "status": "in_progress"}]}
+    look = Turn(text="I look", calls=[Call("bash", {"command": "seq 1 20000"}), Call("todo_write", todos)])
+    server = served([look, Turn(text="done")])
+    ran = world.run("-p", "PINEAPPLE", "--json", "--yolo", *words, server=server).ended("completed", 0)
+    return str(ran.done["session"])
+
+
+def test_show_has_everything_and_lists_agree(world: World, served: Any) -> None:
+    session = run_once(world, served)
+    shown = document(world, "show", session[:13])
+    (listed,) = document(world, "list")["sessions"]
+    assert {name: shown[name] for name in listed} == listed
+    assert [row["role"] for row in shown["history"]] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert (shown["todos"], shown["damage"]) == ([{"content": "look", "status": "in_progress", "note": ""}], [])
+    lines = world.run("sessions", "show", session).out.decode()
+    assert "user: PINEAPPLE" in lines
+    assert "calls bash" in lines
+
+
+def test_a_fork_goes_on_by_itself(world: World, served: Any) -> None:
+    session = run_once(world, served)
+    before = journal_of(world, session).read_bytes()
+    forked = document(world, "fork", session)
+    assert forked["forked_from"] == session
+    server = served([Turn(when="PINEAPPLE.*done", text="on")])
+    ran = world.run("-r", forked["session"], "-p", "more", "--json", server=server).ended("completed", 0)
+    assert ran.done["usage_total"] == ran.done["usage"]
+    assert journal_of(world, session).read_bytes() == before
+
+
+def test_export_and_import_into_another_folder(world: World, served: Any) -> None:
+    session = run_once(world, served)
+    world.env["DEPLOY_TOKEN"] = SECRET  # became a secret after the run
+    made = document(world, "export", session, "out.tar.gz")
+    assert (made["file"], made["files"]) == (str(world.cwd / "out.tar.gz"), ["output/1.txt"])
+    (world.cwd / "other").mkdir()
+    there = ("-C", "other")
+    taken = document(world, "import", "out.tar.gz", *there)
+    assert (taken["session"], taken["files"]) == (session, ["output/1.txt"])
+    kept = Path(".agentctl/state", session, "output/1.txt")
+    assert (world.cwd / "other" / kept).read_bytes() == (world.cwd / kept).read_bytes()
+    server = served([Turn(when="PINEAPPLE.*done", text="on")])
+    ran = world.run("-r", session, "-p", "more", "--json", *there, server=server).ended("completed", 0)
+    assert ran.done["usage_total"]["output"] > ran.done["usage"]["output"]
+    assert document(world, "show", session, *there)["cwd"] == str(world.cwd / "other")
+    assert document(world, "import", "out.tar.gz", *there, code=2)["error"]["kind"] == "usage"
+    again = document(world, "import", "out.tar.gz", "--fork", *there)["session"]
+    assert again != session
+    copy = document(world, "show", again, *there)
+    assert (copy["id"], len(copy["history"])) == (again, 5)
+    assert f".agentctl/state/{again}/output/1.txt" in json.dumps(copy["history"])
+    assert (world.cwd / "other" / ".agentctl/state" / again / "output/1.txt").exists()
+
+
+def test_an_export_masks_what_became_a_secret(world: World, served: Any) -> None:
+    server = served([Turn(text=f"the token is {SECRET}")])
+    session = world.run("-p", "x", "--json", server=server).ended("completed", 0).done["session"]
+    assert SECRET in journal_of(world, session).read_text()
+    world.env["DEPLOY_TOKEN"] = SECRET
+    document(world, "export", session, "out.tar.gz")
+    document(world, "import", "out.tar.gz", "--fork")
+    (newest, _) = document(world, "list")["sessions"]
+    assert SECRET not in journal_of(world, newest["id"]).read_text()
+
+
+def test_an_import_does_not_follow_a_link_out_of_the_workspace(world: World, served: Any) -> None:
+    session = run_once(world, served)
+    document(world, "export", session, "out.tar.gz")
+    outside = world.home / "outside"
+    outside.mkdir()
+    (world.cwd / "other").mkdir()
+    (world.cwd / "other" / ".agentctl").symlink_to(outside)
+    document(world, "import", "out.tar.gz", "-C", "other", code=1)
+    assert list(outside.rglob("*.txt")) == []
+    assert document(world, "list", "-C", "other")["sessions"] == []
+
+
+def test_a_hostile_archive_is_a_usage_error_and_leaves_nothing(world: World) -> None:
+    (world.cwd / "in.tar.gz").write_bytes(b"no archive")
+    assert "refused" in document(world, "import", "in.tar.gz", code=2)["error"]["message"]
+    assert document(world, "import", "none.tar.gz", code=2)["exit_code"] == 2
+    assert not list(world.home.rglob("*.jsonl"))
+    assert not (world.cwd / ".agentctl").exists()
+
+
+def test_verify_names_damage_and_the_run_goes_on_and_says_so(world: World, served: Any) -> None:
+    session = run_once(world, served, "--session-key", "k")
+    assert document(world, "verify")["ok"]
+    journal = journal_of(world, session)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:-1], b"\0" * 30 + b"\n", lines[-1], b'{"record":"mess']))
+    (found,) = document(world, "verify", session[:8], code=3)["sessions"]
+    assert (found["damage"][0]["line"], found["torn_bytes"]) == (len(lines), 15)
+    server = served([Turn(when="PINEAPPLE.*done", text="on")])
+    ran = world.run("--session-key", "k", "-p", "more", "--json", server=server).ended("completed", 0)
+    assert [event["code"] for event in ran.of("notice")] == ["session-damaged", "session-torn"]
+    assert document(world, "verify", session, code=3)["sessions"][0]["torn_bytes"] == 0
+
+
+def test_prune_by_hand_and_at_the_end_of_a_run(world: World, served: Any) -> None:
+    server = served([Turn(text="a", repeat=-1)])
+    sessions = [world.run("-p", "x", "--json", server=server).done["session"] for _ in range(3)]
+    old = time.time() - 40 * 86_400
+    os.utime(journal_of(world, sessions[1]), (old, old))
+    newest = world.run("-p", "x", "--json", server=server).ended("completed", 0).done["session"]
+    left = [row["id"] for row in document(world, "list")["sessions"]]
+    assert left == [newest, sessions[2], sessions[0]]
+    pruned = document(world, "prune", "--keep-sessions", "2")
+    assert (pruned["removed"], pruned["left"]) == ([sessions[0]], 2)
+    (world.home / ".config/agentctl").mkdir(parents=True)
+    (world.home / ".config/agentctl/config.toml").write_text("keep_sessions = 1\n")
+    last = world.run("-p", "x", "--json", server=server).ended("completed", 0).done["session"]
+    assert [row["id"] for row in document(world, "list")["sessions"]] == [last]
+
+
+@pytest.mark.parametrize("verb", ["show", "fork", "export", "verify"])
+def test_a_session_that_there_is_not(world: World, verb: str) -> None:
+    assert document(world, verb, "nope", code=2)["error"]["kind"] == "usage"
