@@ -10,6 +10,10 @@ def main(argv: list[str] | None = None) -> int:
         os.write(2, b"agentctl: Windows is not supported. Run it in WSL 2 or in a Linux container.\n")
         return 2
     _open_standard_streams()
+    if argv is None and sys.getfilesystemencoding() != "utf-8":  # LC_ALL=C with PYTHONUTF8=0
+        from agentctl.core.spawn import restart_in_utf8
+
+        restart_in_utf8()
     words = sys.argv[1:] if argv is None else argv
     if words and words[0] in ("--version", "--help", "-h"):
         from agentctl.cli.fast import answer
@@ -25,16 +29,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _open_standard_streams() -> None:
     """A standard stream that was closed (`>&-`) would give its number to the next file or socket, and what is printed
-    would go there. A closed stdout is one whose reader is gone."""
+    would go there."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            if number == 1:
-                reader, writer = os.pipe()
-                os.dup2(writer, number)
-                os.close(writer)
-                if reader != number:
-                    os.close(reader)
-            else:
-                os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            from agentctl.core.files import fill_standard_stream
+
+            fill_standard_stream(number)

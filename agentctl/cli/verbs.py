@@ -129,6 +129,15 @@ VERBS: tuple[Verb, ...] = (
         example="agentctl sessions fork 01998f3e",
     ),
     Verb(
+        words=("sessions", "compact"),
+        module="session_compact",
+        function="sessions_compact",
+        help="sum up its past, so that it goes on with less",
+        flags=_SETTINGS,
+        arguments=("session",),
+        example="agentctl sessions compact 01998f3e",
+    ),
+    Verb(
         words=("sessions", "prune"),
         module="session_verbs",
         function="sessions_prune",

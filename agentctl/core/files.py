@@ -462,3 +462,15 @@ def keep_private(folder: Path) -> None:
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & 0o077:
             folder.chmod(mode & 0o700)
+
+
+def fill_standard_stream(number: int) -> None:
+    """Opens 0, 1 or 2 that was closed; those before it are open. A closed stdout is one whose reader is gone."""
+    if number != 1:
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+        return
+    reader, writer = os.pipe()
+    os.dup2(writer, number)
+    os.close(writer)
+    if reader != number:
+        os.close(reader)

@@ -95,6 +95,15 @@ def _is_program(path: str) -> bool:
     return os.access(path, os.X_OK) and not os.path.isdir(path)  # noqa: PTH112  # pathlib costs 4 ms
 
 
+def restart_in_utf8() -> None:
+    """This very command again, with arguments and file names read as UTF-8. Returns when that was tried already."""
+    import sys
+
+    if os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, sys.orig_argv)
+
+
 def run(
     argv: Sequence[str],
     *,

@@ -182,3 +182,20 @@ def _keep_wholes(outputs: Outputs, history: Sequence[Message], view: View) -> Vi
             if path is not None:
                 known[digest] = path
     return view.replace(wholes=tuple(known.items()))
+
+
+async def compact_all(parts: Parts, history: Sequence[Message], keep: int) -> AsyncGenerator[Item, None]:
+    """Sums up everything but the last `keep` messages, whatever room there is. Nothing when that is done already."""
+    context, earlier = parts.context, parts.context.view
+    start = _whole_pairs(history, len(history) - keep)
+    if start <= earlier.start:
+        return
+    past = View(start=start, reasons_from=len(history), cut_before=max(turn_places(history), default=0))
+    dropped = history[earlier.start : start]
+    light = await ask_light(parts, SUMMARY_ORDER, _to_sum_up(context, dropped), max_output_tokens=SUMMARY_TOKENS)
+    for item in light.spent:
+        yield item
+    listed = "\n".join(filter(None, (earlier.summary, outcome_list(dropped))))
+    view = _joined(earlier, past).replace(summary=cut_end(light.text, SUMMARY_CHARS) or listed[-SUMMARY_CHARS:])
+    context.view = view = _keep_wholes(parts.outputs, history, view)
+    yield Viewed(view=view.to_row())

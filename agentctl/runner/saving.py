@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from agentctl.config.settings import Settings
 from agentctl.config.store import record_store
-from agentctl.core.errors import JournalError, UsageError
+from agentctl.core.errors import AgentctlError, JournalError, UsageError
 from agentctl.core.events import Notice
+from agentctl.core.files import Lock, LockHeld
 from agentctl.core.ports import Clock
 from agentctl.core.record import Record
 from agentctl.core.redact import Redactor
 from agentctl.core.types import Problem, Usage
 from agentctl.engine.budget import Budget
+from agentctl.runner.clock import SystemClock
 from agentctl.state.journal import Journal
-from agentctl.state.selection import Selected, moved_notice, select, take_lease, wanted_of
+from agentctl.state.selection import Selected, busy, moved_notice, select, take_lease, wanted_of
 from agentctl.state.sessions import Sessions
 from agentctl.state.spare import adopt, is_ours, spare_state
 
@@ -33,6 +36,19 @@ class Opened(Record):
 
 def sessions_of(settings: Settings) -> Sessions:
     return Sessions(settings.homes.sessions(settings.project_key))
+
+
+def leased(path: Path, session_id: str) -> Lock:
+    """Raises Busy, and AgentctlError where no lease can be made."""
+    try:
+        return take_lease(path)
+    except LockHeld as held:
+        raise busy(session_id, held) from None
+    except OSError as error:
+        raise AgentctlError(
+            f"{str(path.parent)!r} cannot be written: {error.strerror or error}",
+            hint="Set AGENTCTL_HOME to a folder that can be written.",
+        ) from error
 
 
 async def select_session(settings: Settings, env: Mapping[str, str], clock: Clock) -> Selected:
@@ -151,5 +167,6 @@ def prune_after(settings: Settings, selected: Selected) -> None:
             Sessions(selected.path.parent),
             keep_days=settings.keep_days,
             keep_sessions=settings.keep_sessions,
+            now=SystemClock().now(),
             spares=selected.id,
         )

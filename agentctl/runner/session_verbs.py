@@ -10,18 +10,17 @@ from agentctl.config.options import Options
 from agentctl.config.settings import Settings
 from agentctl.core.codec import dumps, message_to_dict
 from agentctl.core.errors import AgentctlError, UsageError
-from agentctl.core.files import Lock, LockHeld, replace_file
+from agentctl.core.files import replace_file
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.text import one_line
 from agentctl.core.types import JsonObject, Message, ToolAnswer
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.document import UNMET, is_json, settings_of, show, table, verb
-from agentctl.runner.saving import sessions_of
+from agentctl.runner.saving import leased, sessions_of
 from agentctl.sandbox.environment import find_secrets
 from agentctl.state.folder import check_inside, made, state_root
 from agentctl.state.journal import SavedSession, load
-from agentctl.state.selection import busy, take_lease
 from agentctl.state.sessions import Sessions, new_id
 from agentctl.version import __version__
 
@@ -46,10 +45,9 @@ def sessions_show(options: Options, session: str) -> int:
     """All that is saved of one session."""
     saved = _saved(sessions_of(settings_of(options)), session)
     document = {
-        **{name: value for name, value in as_dict(saved).items() if name not in ("history", "path", "unknown")},
+        **{name: value for name, value in as_dict(saved).items() if name not in ("history", "path")},
         "history": [message_to_dict(message) for message in saved.history],
         "path": str(saved.path),
-        "unknown_records": saved.unknown,
     }
     head = [
         ("session", saved.id),
@@ -135,7 +133,12 @@ def sessions_prune(options: Options) -> int:
 
     settings = settings_of(options)
     sessions = sessions_of(settings)
-    pruned = prune(sessions, keep_days=settings.keep_days, keep_sessions=settings.keep_sessions)
+    pruned = prune(
+        sessions,
+        keep_days=settings.keep_days,
+        keep_sessions=settings.keep_sessions,
+        now=SystemClock().now(),
+    )
     limits = {"keep_days": settings.keep_days, "keep_sessions": settings.keep_sessions}
     left = len(sessions.entries())
     lines = [
@@ -181,7 +184,7 @@ def sessions_import(options: Options, file: str) -> int:
     archive = read_archive(source)
     session_id = new_id() if options.fork else archive.session
     path = sessions.path(session_id)
-    with _leased(path, session_id):
+    with leased(path, session_id):
         if path.exists():
             raise UsageError(
                 f"the session {session_id} is here already", hint="Use --fork to import it under a new id."
@@ -211,16 +214,3 @@ def _saved(sessions: Sessions, session: str) -> SavedSession:
 
 def _redactor(settings: Settings) -> Redactor:
     return Redactor(find_secrets(dict(os.environ), settings.secret_env)[0])
-
-
-def _leased(path: Path, session_id: str) -> Lock:
-    """Raises Busy, and AgentctlError where no lease can be made."""
-    try:
-        return take_lease(path)
-    except LockHeld as held:
-        raise busy(session_id, held) from None
-    except OSError as error:
-        raise AgentctlError(
-            f"{str(path.parent)!r} cannot be written: {error.strerror or error}",
-            hint="Set AGENTCTL_HOME to a folder that can be written.",
-        ) from error

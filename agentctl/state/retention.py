@@ -12,7 +12,7 @@ from agentctl.core.files import LockHeld, lock_file
 from agentctl.core.record import Record
 from agentctl.state.approvals import holds_waiting
 from agentctl.state.index import NAME
-from agentctl.state.journal import load_facts
+from agentctl.state.journal import check_header
 from agentctl.state.sessions import Sessions
 from agentctl.state.tally import NewerFormat
 
@@ -31,11 +31,14 @@ class Pruned(Record):
     held: tuple[str, ...]
 
 
-def prune(sessions: Sessions, *, keep_days: int, keep_sessions: int, spares: str = "") -> Pruned:
-    """Removes journals with their locks. `spares` is the id of a session that stays in any case."""
-    now = time.time()
+def prune(sessions: Sessions, *, keep_days: int, keep_sessions: int, now: str, spares: str = "") -> Pruned:
+    """Removes journals with their locks. `spares` is the id of a session that stays in any case.
+
+    `now` is RFC 3339, UTC: what can still be approved then stays.
+    """
+    seconds = time.time()
     entries = sessions.entries()
-    oldest_ns = (now - keep_days * DAY_S) * 1_000_000_000
+    oldest_ns = (seconds - keep_days * DAY_S) * 1_000_000_000
     due = [entry for place, entry in enumerate(entries) if place >= keep_sessions or entry.modified_ns < oldest_ns]
     removed: list[str] = []
     waiting: list[str] = []
@@ -45,16 +48,16 @@ def prune(sessions: Sessions, *, keep_days: int, keep_sessions: int, spares: str
             break
         if entry.id == spares:
             continue
-        state = _remove(sessions.path(entry.id))
+        state = _remove(sessions.path(entry.id), now)
         {"removed": removed, "waiting": waiting, "held": held}[state].append(entry.id)
-    _remove_locks(sessions, {entry.id for entry in entries}, now)
+    _remove_locks(sessions, {entry.id for entry in entries}, seconds)
     if removed and len(removed) == len(entries):
         with suppress(OSError):
             (sessions.folder / NAME).unlink()
     return Pruned(removed=tuple(removed), waiting=tuple(waiting), held=tuple(held))
 
 
-def _remove(path: Path) -> str:
+def _remove(path: Path, now: str) -> str:
     """What became of the session: removed, waiting or held."""
     try:
         lock = lock_file(path.with_suffix(".lock"))
@@ -62,7 +65,7 @@ def _remove(path: Path) -> str:
         return "held"
     except OSError:
         return "held"
-    if _is_waiting(path):
+    if _is_waiting(path, now):
         lock.release()
         return "waiting"
     try:
@@ -74,18 +77,15 @@ def _remove(path: Path) -> str:
     return "removed"
 
 
-def _is_waiting(path: Path) -> bool:
-    """Also when only a later version could say, and where the run that asked was killed before it ended."""
+def _is_waiting(path: Path, now: str) -> bool:
+    """Also when only a later version could say."""
     try:
-        return load_facts(path).is_waiting or holds_waiting(path, _now())
+        check_header(path)
     except NewerFormat:
         return True
     except UsageError:
         return False
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+    return holds_waiting(path, now)
 
 
 def _remove_locks(sessions: Sessions, known: set[str], now: float) -> None:

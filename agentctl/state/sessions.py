@@ -92,8 +92,10 @@ class Sessions:
             except UsageError as error:
                 if not is_being_begun(self.path(entry.id)):
                     problems.append(unreadable(self.path(entry.id), error))
+        why = f" that can be read: {problems[0].why}" if problems else ""
         raise UsageError(
-            "-c: there is no saved session for this folder", hint="Run once without -c, or check -C and --project."
+            f"-c: there is no saved session for this folder{why}",
+            hint="Run once without -c, or check -C and --project.",
         )
 
     def find(self, prefix: str, what: str = "-r") -> str:

@@ -38,11 +38,6 @@ class SessionFacts(Record):
     unknown: int
     """Records of kinds that this version does not know. They are kept."""
 
-    @property
-    def is_waiting(self) -> bool:
-        """Calls of it wait for approval, so it must not be pruned."""
-        return self.ended == "suspended"
-
 
 class Tally:
     """Adds up the rows of one journal."""

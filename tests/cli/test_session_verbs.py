@@ -146,3 +146,43 @@ def test_prune_by_hand_and_at_the_end_of_a_run(world: World, served: Any) -> Non
 @pytest.mark.parametrize("verb", ["show", "fork", "export", "verify"])
 def test_a_session_that_there_is_not(world: World, verb: str) -> None:
     assert document(world, verb, "nope", code=2)["error"]["kind"] == "usage"
+
+
+def long_session(world: World, served: Any) -> str:
+    """A session of seven steps."""
+    (world.cwd / "f").write_text("one\n")
+    steps = [Turn(text=f"step {n}", calls=[Call("bash", {"command": f"echo {n}"})]) for n in range(7)]
+    server = served([*steps, Turn(text="done")])
+    return str(world.run("-p", "MANGO", "--json", "--yolo", server=server).ended("completed", 0).done["session"])
+
+
+def test_compact_sums_up_the_past_with_the_model_and_loses_nothing(world: World, served: Any) -> None:
+    session = long_session(world, served)
+    before = journal_of(world, session).read_bytes()
+    server = served([Turn(when="step 2", text="IT LOOKED AROUND"), Turn(when="MANGO.*step 6", text="on")])
+    made = document(world, "compact", session, server=server)
+    assert (made["is_done"], made["summary"]) == (True, "IT LOOKED AROUND")
+    assert made["messages_after"] < made["messages_before"] == 16
+    assert "tools" not in server.requests[0].body
+    assert journal_of(world, session).read_bytes().startswith(before)
+    shown = document(world, "show", session)
+    assert (len(shown["history"]), shown["ended"]) == (16, "completed")
+    earlier = [json.loads(line) for line in before.splitlines()]
+    paid = sum(row["usage"]["output"] for row in earlier if row["record"] == "usage")
+    assert shown["usage"]["output"] == paid + made["usage"]["output"]
+    ran = world.run("-r", session, "-p", "more", "--json", server=server).ended("completed", 0)
+    sent = json.dumps(server.requests[1].body)
+    assert ("IT LOOKED AROUND" in sent, "step 2" in sent, "step 6" in sent) == (True, False, True)
+    assert server.refusals == []
+    again = document(world, "compact", ran.done["session"], server=server, code=0)
+    assert again["is_done"] or again["why"]
+
+
+def test_compact_goes_without_a_model(world: World, served: Any) -> None:
+    session = long_session(world, served)
+    env = {name: value for name, value in world.env.items() if not name.endswith("_API_KEY")}
+    made = document(world, "compact", session, env=env)
+    assert (made["by"], "bash echo 2: ok" in made["summary"]) == ("a list of its calls", True)
+    assert document(world, "compact", session, env=env)["is_done"] is False
+    assert document(world, "compact", session, "--model", "openai/gpt-5", env=env, code=9)["error"]["kind"] == "auth"
+    assert document(world, "verify", session)["ok"]

@@ -172,3 +172,19 @@ def test_a_first_turn_that_the_service_refuses_is_asked_once(world: World, serve
     server = served([Turn(fault=refusal, repeat=-1)])
     world.run("-p", "x", "--json", server=server).ended("provider", 8)
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_run_killed_in_a_stream_goes_on_in_another_format(world: World, served: Any, api: str) -> None:
+    """Nothing of the broken answer comes back; the service accepts two prompts in a row."""
+    server = served([SLOW, Turn(when="MANGO", text="on")])
+    key = ("--session-key", "k", "--json")
+    process = world.start("-p", "MANGO", *key, server=server, api=api)
+    while b'"text"' not in process.stdout.readline():
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    other = APIS[(APIS.index(api) + 1) % len(APIS)]
+    world.run("-p", "and now?", *key, server=server, api=other).ended("completed", 0)
+    assert "slow" not in json.dumps(server.requests[-1].body)
+    assert server.refusals == []

@@ -33,6 +33,8 @@ class Faulty:
 
     def __init__(self, root: Path, script: Mapping[str, Any]) -> None:
         self.cwd, self.home, self.tmp, self.log = root / "project", root / "home", root / "tmp", root / "log"
+        self.below = self.home
+        """Where operations count."""
         for folder in (self.cwd, self.home, self.tmp):
             folder.mkdir(parents=True)
         (self.cwd / "script.json").write_text(json.dumps(script))
@@ -45,7 +47,7 @@ class Faulty:
             "AGENTCTL_HOME": str(self.home),
             "TMPDIR": str(self.tmp),
             "LD_PRELOAD": library(),
-            "FAULTS_BELOW": str(self.home),
+            "FAULTS_BELOW": str(self.below),
             "FAULTS_AT": str(at),
             "FAULTS_KIND": kind,
         }

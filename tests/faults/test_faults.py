@@ -137,6 +137,7 @@ def test_a_fault_at_every_write_of_a_session_that_goes_on(tmp_path: Path, kind: 
 def test_a_message_is_on_disk_before_its_calls_start_and_a_result_before_the_next_request(tmp_path: Path) -> None:
     """On disk: fsynced. From the order of what the process did, with no fault."""
     world = Faulty(tmp_path, SCRIPT)
+    world.below = world.home / "state" / "sessions"
     ran = world.run(*GO_ON, "go", logs=True)
     journal = world.journals()[0].read_bytes()
     ends = [place + 1 for place, byte in enumerate(ran.stdout) if byte == 10]
@@ -171,6 +172,7 @@ def test_no_step_reads_or_writes_the_whole_history(tmp_path: Path) -> None:
             {"text": f"step {n:03}", "tool_calls": [{"id": f"call_{n:03}", "name": "write_file", "args": args}]}
         )
     world = Faulty(tmp_path, {"turns": [*turns, {"text": "done"}]})
+    world.below = world.home / "state" / "sessions"
     assert said(world.run(*GO_ON, "go", logs=True).stdout)[-1]["steps"] == steps + 1
     size = world.journals()[0].stat().st_size
     operations = world.operations()

@@ -24,8 +24,9 @@ from agentctl.state.journal import is_blank, load
 from tests.faults.preload import AGENTCTL
 from tests.faults.test_faults import said, unsaved
 
+IS_LONG = "AGENTCTL_SOAK" in os.environ
 RUNS = int(os.environ.get("AGENTCTL_SOAK", "8"))
-ROUNDS = int(os.environ.get("AGENTCTL_SOAK_ROUNDS", "2" if "AGENTCTL_SOAK" in os.environ else "1"))
+ROUNDS = int(os.environ.get("AGENTCTL_SOAK_ROUNDS", "2" if IS_LONG else "1"))
 SEED = int(os.environ.get("AGENTCTL_SOAK_SEED", "20260101"))
 ENDINGS = {"completed", "error", "busy", "usage"}
 STEPS = [
@@ -99,7 +100,7 @@ def test_parallel_runs_with_random_kills_lose_nothing(tmp_path: Path, capsys: py
     counts: Counter[str] = Counter()
     for number in range(ROUNDS):
         one_round(world, chance, number, counts)
-    if "AGENTCTL_SOAK" in os.environ:
+    if IS_LONG:
         with capsys.disabled():
             sys.stdout.write(f"\n  seed {SEED}: {dict(sorted(counts.items()))}\n")
     assert counts["killed"] > 0

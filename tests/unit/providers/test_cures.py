@@ -135,7 +135,7 @@ each_cause = pytest.mark.parametrize("name", CAUSES)
 
 
 def test_every_row_of_the_table_is_here() -> None:
-    assert [make.__name__.removeprefix("_") for make in _CURES] == list(CAUSES)
+    assert [make.__name__.removeprefix("_") for make in _CURES] == [*CAUSES]
 
 
 def outcome(cause: Cause, server: Server, times: int) -> list[list[StreamItem]]:

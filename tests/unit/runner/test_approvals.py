@@ -14,6 +14,7 @@ from agentctl.config.options import Options
 from agentctl.core.types import Grant, PendingCall
 from agentctl.policy.grants import digest_of, grant_for
 from agentctl.runner import approval_verbs
+from agentctl.runner.clock import SystemClock
 from agentctl.state.approvals import holds_waiting, read_approvals
 from agentctl.state.retention import prune
 from agentctl.state.sessions import Sessions
@@ -299,7 +300,7 @@ def test_a_session_that_waits_is_not_pruned_also_when_its_run_was_killed(place: 
     path = place.journal(told.done["session"])
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # killed before its end was written
     assert read_approvals(path)[0].state == "waiting"
-    found = prune(Sessions(path.parent), keep_days=1, keep_sessions=0)
+    found = prune(Sessions(path.parent), keep_days=1, keep_sessions=0, now=SystemClock().now())
     assert (found.removed, found.waiting) == ((over.done["session"],), (told.done["session"],))
 
 

@@ -12,7 +12,8 @@ import pytest
 from agentctl.core.codec import dumps, loads
 from agentctl.core.errors import UsageError
 from agentctl.core.files import lock_file
-from agentctl.core.types import Message, Text, ToolAnswer, ToolCall, Usage
+from agentctl.core.record import as_dict
+from agentctl.core.types import Message, PendingCall, Text, ToolAnswer, ToolCall, Usage
 from agentctl.state.checks import verify
 from agentctl.state.copies import fork_session
 from agentctl.state.index import NAME
@@ -20,6 +21,7 @@ from agentctl.state.journal import Journal, load
 from agentctl.state.retention import prune
 from agentctl.state.sessions import Sessions
 
+NOW = "2030-01-01T00:00:00Z"
 DAY_NS = 86_400 * 1_000_000_000
 
 
@@ -110,17 +112,20 @@ def test_old_ones_and_those_beyond_the_newest_go_with_their_locks(tmp_path: Path
     for number in range(6):
         lock_file(write_session(tmp_path, f"s{number}", days_old=number * 10).with_suffix(".lock")).release()
     sessions = Sessions(tmp_path)
-    assert prune(sessions, keep_days=35, keep_sessions=200).removed == ("s5", "s4")
-    assert prune(sessions, keep_days=35, keep_sessions=2).removed == ("s3", "s2")
+    assert prune(sessions, keep_days=35, keep_sessions=200, now=NOW).removed == ("s5", "s4")
+    assert prune(sessions, keep_days=35, keep_sessions=2, now=NOW).removed == ("s3", "s2")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s0.jsonl", "s0.lock", "s1.jsonl", "s1.lock"]
-    assert prune(sessions, keep_days=1, keep_sessions=1, spares="s1").removed == ()
+    assert prune(sessions, keep_days=1, keep_sessions=1, now=NOW, spares="s1").removed == ()
 
 
 def test_what_waits_is_held_or_comes_from_a_later_version_stays(tmp_path: Path) -> None:
-    waiting = write_session(tmp_path, "waiting", ended="suspended", days_old=100)
-    with waiting.open("ab") as file:
-        file.write(b'{"record":"approval","time":"2031"}\n')
-    os.utime(waiting, ns=(1, 1))
+    pending = PendingCall(
+        id="a", call_id="c9", name="bash", input={}, rule="r", source="s", policy="d", expires="2031-01-01T00:00:00Z"
+    )
+    for name, expires in (("waiting", "2031-01-01T00:00:00Z"), ("lapsed", "2029-01-01T00:00:00Z")):
+        path = write_session(tmp_path, name, ended="suspended")
+        Journal(path, lambda: NOW, str).approval("waiting", pending=as_dict(pending.replace(expires=expires)))
+        os.utime(path, ns=(1, 1))
     held = write_session(tmp_path, "held", days_old=100)
     later = write_session(tmp_path, "later", days_old=100)
     later.write_bytes(later.read_bytes().replace(b'"format":1', b'"format":2'))
@@ -129,8 +134,12 @@ def test_what_waits_is_held_or_comes_from_a_later_version_stays(tmp_path: Path) 
     broken.write_text("?")
     os.utime(broken, ns=(1, 1))
     with lock_file(held.with_suffix(".lock")):
-        pruned = prune(Sessions(tmp_path), keep_days=30, keep_sessions=1)
-    assert (pruned.removed, set(pruned.waiting), pruned.held) == (("broken",), {"waiting", "later"}, ("held",))
+        pruned = prune(Sessions(tmp_path), keep_days=30, keep_sessions=1, now=NOW)
+    assert (tuple(sorted(pruned.removed)), set(pruned.waiting), pruned.held) == (
+        ("broken", "lapsed"),
+        {"waiting", "later"},
+        ("held",),
+    )
 
 
 def test_locks_of_runs_that_never_began_go_after_a_while(tmp_path: Path) -> None:
@@ -139,7 +148,7 @@ def test_locks_of_runs_that_never_began_go_after_a_while(tmp_path: Path) -> None
         lock_file(tmp_path / f"{name}.lock").release()
         then = time.time() - age_s
         os.utime(tmp_path / f"{name}.lock", (then, then))
-    prune(Sessions(tmp_path), keep_days=30, keep_sessions=200)
+    prune(Sessions(tmp_path), keep_days=30, keep_sessions=200, now=NOW)
     assert [path.name for path in tmp_path.glob("*.lock")] == ["young.lock"]
 
 
