@@ -97,8 +97,14 @@ class Assembly:
         """
         if self.journal is None:
             return None
-        where = "" if self.settings.root == self._cwd.resolve() else f" -C {shlex.quote(str(self.settings.root))}"
-        return self.people.resume_command(where, pending, questions)
+        return self.people.resume_command(self.where, pending, questions)
+
+    @property
+    def where(self) -> str:
+        """The flags that a later command needs to find this session, from the folder the run was started in."""
+        folder = "" if self.settings.root == self._cwd.resolve() else f" -C {shlex.quote(str(self.settings.root))}"
+        is_named = self.settings.project and self.settings.origins["project"] == "--project"
+        return folder + (f" --project {shlex.quote(str(self.settings.project))}" if is_named else "")
 
     def check_strict(self) -> None:
         """Raises UsageError under --strict when something was left out."""

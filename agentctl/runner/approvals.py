@@ -1,8 +1,12 @@
-"""Calls that wait for a person, across runs: state/ knows them, policy/ verifies the grants, the engine asks here."""
+"""Calls that wait for a person, across runs: state/ knows them, policy/ verifies the grants, the engine asks here.
+
+Most runs continue nothing and leave nothing behind; they import neither.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agentctl.config.settings import Settings
 from agentctl.core.errors import UsageError
@@ -10,10 +14,11 @@ from agentctl.core.ports import Standing
 from agentctl.core.questions import NOBODY
 from agentctl.core.record import map_strings
 from agentctl.core.types import Decision, JsonObject, PendingCall, Problem, ToolCall
-from agentctl.policy.grants import digest_of, fault_of
 from agentctl.runner.questions import ASK
-from agentctl.state.approvals import SavedApproval, latest, read_approvals
 from agentctl.state.selection import Selected
+
+if TYPE_CHECKING:
+    from agentctl.state.approvals import SavedApproval
 
 KEY_VARIABLE = "AGENTCTL_APPROVAL_KEY"
 VALID_DAYS = 7
@@ -76,7 +81,7 @@ class RunApprovals:
     def standing(self, call: ToolCall, args: JsonObject | None = None) -> Standing:
         if call.name == ASK:
             return Standing(state="open") if self._can_ask else Standing(state="lapsed", reason=NOBODY)
-        approval = latest(self._saved, call.id)
+        approval = self._latest(call.id)
         if approval is None or approval.pending.name != call.name or approval.state in ("used", "answered"):
             return Standing(state="unknown")
         if self._is_fork and approval.state != "denied":  # a grant is for one session
@@ -84,7 +89,13 @@ class RunApprovals:
             approval = approval.replace(state="waiting", grants=(), pending=copied)
         return self._state(approval, args).replace(is_saved=not self._is_fork)
 
+    def _latest(self, call_id: str) -> SavedApproval | None:
+        """The last one of a call; ids of calls can repeat within a session."""
+        return next((approval for approval in reversed(self._saved) if approval.pending.call_id == call_id), None)
+
     def _state(self, approval: SavedApproval, args: JsonObject | None) -> Standing:
+        from agentctl.policy.grants import digest_of
+
         pending = approval.pending
         if approval.state == "denied":
             return Standing(state="denied", pending=pending, reason=_DENIED)
@@ -104,6 +115,8 @@ class RunApprovals:
 
     def _fault(self, approval: SavedApproval) -> str:
         """Why none of its grants counts; empty when one does."""
+        from agentctl.policy.grants import fault_of
+
         faults = [
             fault_of(grant, approval.pending, project=self._project, session=self._session, key=self._key)
             for grant in approval.grants
@@ -112,7 +125,7 @@ class RunApprovals:
 
     def has_waited(self, call: ToolCall) -> bool:
         """Whether a person was asked about this call, now or before."""
-        return call.name == ASK or latest(self._saved, call.id) is not None
+        return call.name == ASK or self._latest(call.id) is not None
 
     def request(self, call: ToolCall, args: JsonObject, decision: Decision) -> PendingCall | str:
         if not self._suspends:
@@ -147,6 +160,8 @@ class RunApprovals:
 def _read(selected: Selected) -> tuple[SavedApproval, ...]:
     if selected.saved is None:
         return ()
+    from agentctl.state.approvals import read_approvals
+
     try:
         return read_approvals(selected.saved.path)
     except OSError as error:

@@ -240,7 +240,7 @@ class Run:
         self.error = error = error or self._verdict() or self._deliver()
         if error is not None:
             if self._assembly:
-                self._assembly.people.explain(error, self._resume())
+                self._assembly.people.explain(error, self._assembly.where, self._resume())
             yield from self.stamper.stamp(_error_event(error))
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:

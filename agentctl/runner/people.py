@@ -89,12 +89,12 @@ class People:
         has_waited = any(self.approvals.has_waited(call) for message in turn for call in message.calls)
         return has_waited and turn[-1].role == "tool"
 
-    def explain(self, error: AgentctlError, resume: str | None) -> None:
+    def explain(self, error: AgentctlError, where: str, resume: str | None) -> None:
         """Adds to an end that waits for a person what that person does."""
         if isinstance(error, Suspended):
-            approve = f"agentctl approvals approve --all -r {self._session}"
+            approve = f"agentctl approvals approve --all -r {self._session}{where}"
             go_on = f". Then go on: {resume}" if resume else ""
-            error.hint = f"Look: agentctl approvals list. Approve: {approve}{go_on}"
+            error.hint = f"Look: agentctl approvals list{where}. Approve: {approve}{go_on}"
         elif isinstance(error, QuestionOpen) and resume:
             error.hint = f"Answer it: {resume}"
 

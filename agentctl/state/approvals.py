@@ -7,7 +7,6 @@ came about; so a run that is killed anywhere in between leaves a call that waits
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -90,8 +89,3 @@ def _answer(found: dict[str, SavedApproval], call_ids: set[str]) -> None:
     for approval in list(found.values()):
         if approval.pending.call_id in call_ids and approval.state != "answered":
             found[approval.pending.id] = approval.replace(state="answered")
-
-
-def latest(approvals: Sequence[SavedApproval], call_id: str) -> SavedApproval | None:
-    """The last one of a call; ids of calls can repeat within a session."""
-    return next((approval for approval in reversed(approvals) if approval.pending.call_id == call_id), None)

@@ -14,7 +14,10 @@ from agentctl.config.options import Options
 from agentctl.core.types import Grant, PendingCall
 from agentctl.policy.grants import digest_of, grant_for
 from agentctl.runner import approval_verbs
+from agentctl.runner.clock import SystemClock
 from agentctl.state.approvals import holds_waiting, read_approvals
+from agentctl.state.retention import prune
+from agentctl.state.sessions import Sessions
 from tests.unit.runner.waiting import END, READ, Place, Told, bash
 
 SUSPEND = ("--on-ask", "suspend", "--json")
@@ -70,6 +73,15 @@ def test_the_run_finishes_what_it_may_and_says_what_waits(place: Place) -> None:
     assert told.done["resume"] == f"agentctl -r {session} --on-ask suspend"
     error = told.of("error")[0]
     assert f"agentctl approvals approve --all -r {session}" in error["hint"]
+
+
+def test_the_commands_to_go_on_name_the_place(place: Place) -> None:
+    told = suspend(place, words=("--project", "owner/name"))
+    session = told.done["session"]
+    assert told.done["resume"] == f"agentctl -r {session} --project owner/name --on-ask suspend"
+    assert f"approvals approve --all -r {session} --project owner/name. Then" in told.of("error")[0]["hint"]
+    again = place.run(place.script(END), "-r", session, "--project", "owner/name", "--json")
+    assert (again.done["ended"], ids(again)) == ("suspended", ids(told))
 
 
 def test_approved_it_runs_once_and_the_turn_goes_on(place: Place, say: Any) -> None:
@@ -281,6 +293,15 @@ def test_a_session_that_waits_is_told_from_one_that_does_not(place: Place, say: 
     assert not holds_waiting(path.with_name("none.jsonl"), "2040-01-07T00:00:00.000Z")
     path.with_name("folder.jsonl").mkdir()
     assert holds_waiting(path.with_name("folder.jsonl"), "2040-01-07T00:00:00.000Z")
+
+
+def test_a_session_that_waits_is_not_pruned_also_when_its_run_was_killed(place: Place) -> None:
+    told, over = suspend(place), place.run(place.script(END), "-p", "x", "--json")
+    path = place.journal(told.done["session"])
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # killed before its end was written
+    assert read_approvals(path)[0].state == "waiting"
+    found = prune(Sessions(path.parent), keep_days=1, keep_sessions=0, now=SystemClock().now())
+    assert (found.removed, found.waiting) == ((over.done["session"],), (told.done["session"],))
 
 
 def test_the_word_can_be_changed_until_it_counts(place: Place, say: Any) -> None:

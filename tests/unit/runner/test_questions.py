@@ -125,6 +125,9 @@ def test_a_question_ends_the_run_and_a_later_one_answers_it(place: Place) -> Non
     assert (again.done["ended"], again.outcomes()) == ("completed", [("tool-result", "ask")])
     assert again.of("tool-call")[0]["resumed"] is True
     assert again.done["questions"] == []
+    assert again.done["pin"]["text"].endswith("[+] postgres")
+    more = place.run(place.script(END), "-r", session, "-p", "more", "--json")
+    assert more.done["pin"]["text"] == again.done["pin"]["text"]
     assert place.run(place.script(END), "-r", session, "--json").done["ended"] == "usage"
 
 
