@@ -151,7 +151,7 @@ async def assemble(
     outputs = KeptOutputs.for_session(settings.root, session, is_ephemeral=keeping.ephemeral, redactor=redactor)
     reader = WorkspaceReader(settings.root, settings.trust)
     policy = load_run_policy(settings, reader)
-    inputs = await _inputs(settings, workspace, outputs, policy, redactor, cwd, is_demo=is_demo)
+    inputs = await _inputs(settings, workspace, outputs, policy, redactor, reader, cwd, is_demo=is_demo)
     live = tape.live if tape else LiveEvents()
     planes = Planes(Needs.of(settings, selected, reader, redactor, live.emit, clock.now, tape))
     sandbox = await make_sandbox(settings, env, hardening)
@@ -242,13 +242,14 @@ async def _inputs(
     outputs: KeptOutputs,
     policy: PolicyEngine,
     redactor: Redactor,
+    trusted: WorkspaceReader,
     cwd: Path,
     *,
     is_demo: bool,
 ) -> Inputs:
     prompts = [prompt for prompt in settings.prompt if prompt != "-"]
     if settings.prompt_file and settings.prompt_file != "-":
-        prompts.insert(0, await read_prompt_file(settings.prompt_file, cwd))
+        prompts.insert(0, await read_prompt_file(settings.prompt_file, cwd, trusted))
     is_going_on = goes_on(settings) and not is_demo
     wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
     if is_demo:

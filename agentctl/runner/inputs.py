@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from agentctl.config.trust import WorkspaceReader
 from agentctl.config.workspace import Workspace
 from agentctl.core.errors import ToolFailure, UsageError
 from agentctl.core.events import StdinUsed
@@ -221,11 +222,15 @@ class InputReader:
         self._problems.append(Problem(code=code, what=what, why=why, fix=fix))
 
 
-async def read_prompt_file(path: str, cwd: Path) -> str:
+async def read_prompt_file(path: str, cwd: Path, trusted: WorkspaceReader) -> str:
     """The text of --prompt-file; `-` is not a file here. Raises UsageError.
 
+    A file of the workspace counts under its trust, like everything else that a checkout may say.
     A pipe (`<(program)`) is read to its end, bounded by the run's clock, when its first byte comes in time.
     """
+    inside = trusted.inside(cwd / path) if trusted.level != "workspace" else None
+    if inside is not None:
+        return _trusted_prompt(path, inside, trusted)
     try:
         descriptor = os.open(cwd / path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
@@ -246,3 +251,23 @@ async def read_prompt_file(path: str, cwd: Path) -> str:
     if not found.text.strip():
         raise UsageError(f"--prompt-file {path!r} is empty")
     return found.text
+
+
+def _trusted_prompt(path: str, inside: str, trusted: WorkspaceReader) -> str:
+    """As the base commit has it. Raises UsageError where that is not known or has no such file."""
+    data = trusted.read(inside)
+    if data is None:
+        left_out = next((problem for problem in trusted.problems if problem.what == inside), None)
+        why = left_out.why if left_out else "the base commit has no such file"
+        fix = left_out.fix if left_out else None
+        raise UsageError(
+            f"--prompt-file {path!r} lies in a checkout that is not trusted and is not read: {why}",
+            hint=fix or "Give the prompt with -p, or keep the file outside the checkout.",
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--prompt-file {path!r} cannot be read: {error}") from None
+    if not text.strip():
+        raise UsageError(f"--prompt-file {path!r} is empty")
+    return text
