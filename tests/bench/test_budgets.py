@@ -151,8 +151,8 @@ def test_twenty_thousand_deltas(cwd: Path, env: dict[str, str], url: str, capsys
 def test_both_transports(
     vendor: str, cwd: Path, env: dict[str, str], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """CPU of the one-line answer and of a delta. Deltas cost the same, because their decoding is ours in both; what the
-    official clients cost is their import."""
+    """CPU of the one-line answer and of a delta. The decoding is ours in both; the official clients cost their import,
+    and the Anthropic one some more layers a delta. Their own decoders would take about 100 and 330 us."""
     env["ANTHROPIC_API_KEY"] = "sk-bench"
     commands = {
         f"{kind} {model}": [*agent(url, model, "--ephemeral", "--transport", kind), "--model", f"{vendor}/{model}"]
@@ -166,7 +166,7 @@ def test_both_transports(
         figures[f"{kind}_us_per_delta"] = (found[f"{kind} deltas"] - found[f"{kind} line"]) / 20_000 * 1e6
     report(capsys, **figures)
     assert figures["direct_us_per_delta"] <= 20
-    assert figures["sdk_us_per_delta"] <= figures["direct_us_per_delta"] + 10
+    assert figures["sdk_us_per_delta"] <= 60
     assert figures["direct_line_ms"] < figures["sdk_line_ms"]
 
 

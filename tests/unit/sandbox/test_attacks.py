@@ -5,7 +5,6 @@ Each attack is first made without walls, where it has to succeed: an attack that
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -181,7 +180,7 @@ def test_network_modes(attack: Attack, world: World, target: Target) -> None:
         assert bool(found) == is_port, (level, found)
 
 
-@pytest.mark.parametrize("attack", [row for row in PRESENT if row.level == 3], ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", [row for row in PRESENT if row.name in ("chmod", "touch")], ids=lambda row: row.name)
 def test_the_gaps_of_level_2_are_those_that_it_names(attack: Attack, world: World, target: Target) -> None:
     """Documented, and reported by `init`; should one close, the table changes."""
-    assert breaches(world, target, attack, 2) or os.geteuid() == 0
+    assert breaches(world, target, attack, 2)
