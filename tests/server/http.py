@@ -210,8 +210,8 @@ class _Answer:
         body, kind = _as_body(fault.body)
         status = fault.status or 200
         headers = {"content-type": fault.content_type or kind, "content-length": str(len(body)), **fault.headers}
+        self._request.status = status  # before the client can have read it
         self._send(_head(status, headers) + body)
-        self._request.status = status
         return fault.hangs_up
 
     def streamed(self, events: list[tuple[str, str]], fault: Fault, turn: Turn, wire: Wire) -> bool:
@@ -219,8 +219,8 @@ class _Answer:
         headers = {"content-type": kind, **fault.headers}
         if fault.gzip:
             headers["content-encoding"] = "gzip"
-        self._send(_head(200, {**headers, "transfer-encoding": "chunked"}))
         self._request.status = 200
+        self._send(_head(200, {**headers, "transfer-encoding": "chunked"}))
         for _ in range(turn.keepalives):
             self._write(b": still thinking" + fault.newline * 2, fault)
             time.sleep(turn.pause_s)
