@@ -60,7 +60,7 @@ def file_words(
         words += ["--bind", str(private[0]), folder]
     for folder in filter(covers, EMPTY_FOLDERS):
         words += ["--tmpfs", folder]
-    for shown in _shown_again(env, network):
+    for shown in shown_again(env, network):
         words += ["--ro-bind", shown, shown]
     for path in _hidden(env, hidden, roots):
         words += ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", "/dev/null", str(path)]
@@ -89,7 +89,7 @@ def cover_words(paths: Sequence[str]) -> list[str]:
     return [word for path in paths for word in ("--ro-bind", "/dev/null", path)]
 
 
-def _shown_again(env: Mapping[str, str], network: str) -> list[str]:
+def shown_again(env: Mapping[str, str], network: str) -> list[str]:
     """Programs and the name servers, where they lie in a folder that is covered."""
     import sys
 
@@ -110,13 +110,17 @@ def _hidden(env: Mapping[str, str], own: Sequence[Path], roots: Sequence[Path]) 
     return [path for path in real if not any(root.is_relative_to(path) for root in roots)]
 
 
-def sockets(roots: Sequence[Path]) -> list[str]:
-    """Sockets of other programs that would be left in sight at this moment."""
+def sockets(roots: Sequence[Path], shown: Sequence[str]) -> list[str]:
+    """Sockets of other programs that would be left in sight at this moment. `shown` are folders that stand again in
+    one that is covered."""
     try:
         rows = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
     except OSError:
         return []
     found = dict.fromkeys(row.split(None, 7)[7] for row in rows if len(row.split(None, 7)) == 8)
-    paths = [path for path in found if path.startswith("/") and not path.startswith(_ELSEWHERE)]
+    again = tuple(f"{folder}/" for folder in shown)
+    paths = [
+        path for path in found if path.startswith("/") and (path.startswith(again) or not path.startswith(_ELSEWHERE))
+    ]
     outside = [path for path in paths if not any(Path(path).is_relative_to(root) for root in roots)]
     return [path for path in outside if os.path.exists(path)][:_MAX_SOCKETS]  # noqa: PTH110  # strings throughout

@@ -210,6 +210,7 @@ class NamespaceContainment(_Contained):
         self.landlock = landlock.HIGHEST
         self._outer = bubblewrap.outer_words(bwrap, network)
         self._sockets: list[str] = []
+        self._shown = bubblewrap.shown_again(self.whole_env, network)
         self._files = bubblewrap.file_words(
             roots=self.roots,
             private=self.private.writable,
@@ -222,7 +223,7 @@ class NamespaceContainment(_Contained):
         held, fixed = self._guarded.present()
         fixed = [path for path in fixed if not any(path.is_relative_to(other) and path != other for other in fixed)]
         protected = bubblewrap.protect_words(held, fixed)
-        self._sockets = bubblewrap.sockets(self.roots)
+        self._sockets = bubblewrap.sockets(self.roots, self._shown)
         covered = bubblewrap.cover_words(self._sockets)
         return (*self._outer, *self._files, *covered, *protected, "--chdir", cwd, "--", program, *argv[1:])
 
