@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agentctl.config.repository import nearest_repository
 from agentctl.core.files import read_limited
 
 MAX_BYTES = 1_000_000
@@ -38,13 +39,11 @@ def plain_remote(url: str) -> str:
 
 
 def _git_config(root: Path) -> str | None:
-    for folder in (root, *root.parents):
-        marker = folder / ".git"
-        if marker.is_dir():
-            return _text(marker / "config")
-        if marker.is_file():
-            return _linked_config(folder, marker)
-    return None
+    folder = nearest_repository(root)
+    if folder is None:
+        return None
+    marker = folder / ".git"
+    return _text(marker / "config") if marker.is_dir() else _linked_config(folder, marker)
 
 
 def _linked_config(folder: Path, marker: Path) -> str | None:

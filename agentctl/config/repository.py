@@ -14,9 +14,9 @@ Status: TypeAlias = Mapping[str, tuple[str, int, int]]
 """Changed paths (relative to the folder asked about) → (state, modification time in ns, size)."""
 
 
-def is_work_tree(root: Path) -> bool:
-    """Whether the folder lies below one that holds `.git`, as a folder or, in worktrees and submodules, as a file."""
-    return any((folder / ".git").exists() for folder in (root, *root.parents))
+def nearest_repository(root: Path) -> Path | None:
+    """The folder or the nearest above it that holds `.git`: a folder, or a file in worktrees and submodules."""
+    return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
 
 
 def status(root: Path) -> Status | None:

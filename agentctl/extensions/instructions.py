@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from os.path import relpath
 from pathlib import Path
 
+from agentctl.config.repository import nearest_repository
 from agentctl.config.trust import Trust, WorkspaceReader
 from agentctl.core.events import InstructionFile
 from agentctl.core.ports import Where
@@ -52,7 +53,7 @@ class Instructions:
 
 def load_instructions(root: Path, trust: Trust, redact: Callable[[str], str]) -> Instructions:
     """Outermost first; paths are relative to the workspace root. `redact` masks secrets before anything is cut."""
-    top = repository_root(root)
+    top = nearest_repository(root) or root
     reader = WorkspaceReader(top, trust)
     found: dict[str, tuple[InstructionFile, str]] = {}
     problems: list[Problem] = []
@@ -97,11 +98,6 @@ def _within_total(
         why = f"all instructions together have more than {TOTAL_CHARS:,} characters"
         problems.append(Problem(code="left-out", what=file.path, why=why, fix="Shorten the instructions."))
     return rows
-
-
-def repository_root(root: Path) -> Path:
-    """The nearest folder with `.git`, a folder or, in worktrees and submodules, a file; without one `root` itself."""
-    return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
 
 
 def _folders(top: Path, root: Path) -> Iterator[Path]:

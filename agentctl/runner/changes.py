@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentctl.config.repository import Status, difference, is_work_tree, status
+from agentctl.config.repository import Status, difference, nearest_repository, status
 from agentctl.core.events import ToolCalled
 from agentctl.core.toolnames import TOOL_NAMES
 from agentctl.state.folder import STATE
@@ -32,7 +32,7 @@ class Changes:
         if self._is_asked or tool is None or tool.effect != "exec" or event.decision is None:
             return
         self._is_asked = True
-        if is_work_tree(self._root):
+        if nearest_repository(self._root) is not None:
             self._before = await asyncio.to_thread(status, self._root)
 
     async def finish(self) -> None:
