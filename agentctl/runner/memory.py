@@ -39,17 +39,6 @@ MAX_HEARD = 200
 _NAMES = ("remember", "recall", "forget")
 
 
-def remote_for(settings: Settings) -> Callable[[], str]:
-    """Where the repository of the run comes from. A name given with --project is the user's word: nothing is asked."""
-
-    def ask() -> str:
-        from agentctl.config.remote import remote_of
-
-        return "" if settings.project else remote_of(settings.root) or ""
-
-    return ask
-
-
 def knowledge_of(settings: Settings, env: Mapping[str, str], *, writes: bool) -> Knowledge:
     """The notes of a project for a verb: secrets of the environment are masked in what it records."""
     from agentctl.state.knowledge import Knowledge
@@ -60,7 +49,7 @@ def knowledge_of(settings: Settings, env: Mapping[str, str], *, writes: bool) ->
         settings.project_key,
         now=SystemClock().now,
         redact=Redactor(secrets).text,
-        remote=remote_for(settings),
+        remote=settings.store.remote or "",
         writes=writes,
     )
 
@@ -237,7 +226,7 @@ class MemoryPlane(Plane):
                 settings.project_key,
                 now=self._needs.now,
                 redact=self._needs.redactor.text,
-                remote=remote_for(settings),
+                remote=settings.store.remote or "",
                 writes=self._writes,
                 session=self._needs.session,
             )

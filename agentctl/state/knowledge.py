@@ -69,11 +69,11 @@ class Knowledge:
         *,
         now: Callable[[], str],
         redact: Callable[[str], str] = lambda text: text,
-        remote: Callable[[], str] = lambda: "",
+        remote: str = "",
         writes: bool = True,
         session: str = "",
     ) -> None:
-        """`key` names the project, `remote` says where its repository comes from (asked only when there is a store).
+        """`key` names the project, `remote` says where its repository comes from; empty when nothing does.
 
         Without `writes` nothing is changed, recovery of a killed write aside.
         """

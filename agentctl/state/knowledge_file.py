@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 class KnowledgeFile:
     """Opens the store for each use. What is damaged is set aside, named in `problems`, and begun anew."""
 
-    def __init__(self, folder: Path, key: str, *, remote: Callable[[], str], writes: bool) -> None:
+    def __init__(self, folder: Path, key: str, *, remote: str, writes: bool) -> None:
         self._folder = folder
         self._key = key
-        self._ask_remote = remote
+        self._remote = remote
         self._writes = writes
-        self._remote: str | None = None
         self._path: Path | None = None
         self._problems: dict[str, Problem] = {}
         self._told: set[str] = set()
@@ -83,7 +82,7 @@ class KnowledgeFile:
                 if not exists(path):
                     if not writes:
                         break
-                    create(path, self._remote_now())
+                    create(path, self._remote)
                 try:
                     store = stack.enter_context(open_store(path, writes=writes))
                     break
@@ -107,21 +106,15 @@ class KnowledgeFile:
         path = store_of(self._folder, self._key)
         if not exists(path):
             return path
-        remote = self._remote_now()
-        recorded = self._recorded_remote(path) if remote else ""
-        if recorded and recorded != remote:
-            path = store_of(self._folder, f"{self._key}-{sha256(remote.encode()).hexdigest()[:16]}")
+        recorded = self._recorded_remote(path) if self._remote else ""
+        if recorded and recorded != self._remote:
+            path = store_of(self._folder, f"{self._key}-{sha256(self._remote.encode()).hexdigest()[:16]}")
             if not exists(path):
-                why = f"the notes of this folder belong to {recorded}, and this is {remote}: they are not used"
+                why = f"the notes of this folder belong to {recorded}, and this is {self._remote}: they are not used"
                 fix = "Nothing to do for a new repository; `agentctl memory export` and `import` carry notes over."
                 self.note_problem(Problem(code="memory-other-remote", what=str(path), why=why, fix=fix))
         self._path = path
         return path
-
-    def _remote_now(self) -> str:
-        if self._remote is None:
-            self._remote = self._ask_remote()
-        return self._remote
 
     @staticmethod
     def _recorded_remote(path: Path) -> str:

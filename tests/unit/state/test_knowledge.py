@@ -383,7 +383,7 @@ def test_read_only_changes_nothing(tmp_path: Path) -> None:
 
 
 def of_repository(folder: Path, remote: str) -> Knowledge:
-    return knowledge(folder, remote=lambda: remote)
+    return knowledge(folder, remote=remote)
 
 
 def test_another_repository_at_the_same_path_is_never_told(tmp_path: Path) -> None:
