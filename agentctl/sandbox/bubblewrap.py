@@ -51,17 +51,22 @@ def outer_words(bwrap: str, network: str) -> list[str]:
 
 
 def file_words(
-    *, roots: Sequence[Path], private: Sequence[Path], env: Mapping[str, str], hidden: Sequence[Path], network: str
+    *,
+    roots: Sequence[Path],
+    private: Sequence[Path],
+    env: Mapping[str, str],
+    hidden: Sequence[Path],
+    shown: Sequence[str],
 ) -> list[str]:
     """The file system. `private` are TMPDIR, which stands for /tmp as well, and the other private folders; `hidden`
-    are folders of agentctl itself that commands need not see."""
+    are folders of agentctl itself that commands need not see, `shown` what stands again in a covered folder."""
     words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for folder in filter(covers, TEMPORARY_FOLDERS):
         words += ["--bind", str(private[0]), folder]
     for folder in filter(covers, EMPTY_FOLDERS):
         words += ["--tmpfs", folder]
-    for shown in shown_again(env, network):
-        words += ["--ro-bind", shown, shown]
+    for again in shown:
+        words += ["--ro-bind", again, again]
     for path in _hidden(env, hidden, roots):
         words += ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", "/dev/null", str(path)]
     for root in (*roots, *private):

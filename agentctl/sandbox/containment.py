@@ -216,7 +216,7 @@ class NamespaceContainment(_Contained):
             private=self.private.writable,
             env=self.whole_env,
             hidden=places.hidden,
-            network=network,
+            shown=self._shown,
         )
 
     def words(self, program: str, argv: tuple[str, ...], cwd: str) -> tuple[str, ...]:
