@@ -12,10 +12,9 @@ from agentctl.config.options import Options
 from agentctl.config.settings import Settings, resolve
 from agentctl.core.codec import encode_event
 from agentctl.core.endings import ENDINGS
-from agentctl.core.errors import AgentctlError, Cancelled, LimitReached, ProviderError, exit_code_of
+from agentctl.core.errors import AgentctlError, Cancelled, LimitReached, exit_code_of
 from agentctl.core.events import (
     Done,
-    ErrorEvent,
     Event,
     Notice,
     ReasoningDelta,
@@ -35,7 +34,7 @@ from agentctl.runner.app import Assembly, assemble
 from agentctl.runner.choice import choose_session
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.entries import save
-from agentctl.runner.failure import startup_init
+from agentctl.runner.failure import error_event, startup_init
 from agentctl.runner.plane import Turn
 from agentctl.runner.saving import prune_after, write_rest
 from agentctl.runner.secrets import startup_redactor
@@ -241,7 +240,7 @@ class Run:
         if error is not None:
             if self._assembly:
                 self._assembly.people.explain(error, self._assembly.where, self._resume())
-            yield from self.stamper.stamp(_error_event(error))
+            yield from self.stamper.stamp(error_event(error))
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:
             try:
@@ -250,7 +249,7 @@ class Run:
             except AgentctlError as failure:
                 if error is None:
                     self.error = error = failure
-                    yield from self.stamper.stamp(_error_event(failure))
+                    yield from self.stamper.stamp(error_event(failure))
                 self.done = self._done(error)
         yield from self.stamper.stamp(self.done)
 
@@ -343,21 +342,6 @@ class DeniedAtEnd(AgentctlError):
             f"{count} {'call was' if count == 1 else 'calls were'} denied and --fail-on denied is set",
             hint="done.denials names each with the flag that would allow it.",
         )
-
-
-def _error_event(error: AgentctlError) -> Event:
-    provider = error if isinstance(error, ProviderError) else None
-    message = error.message
-    cause = error.__cause__
-    if cause is not None and type(error) is AgentctlError:
-        message = f"{message} (cause: {type(cause).__name__}: {cause})" if str(cause) not in message else message
-    return ErrorEvent(
-        kind=error.kind,
-        message=message,
-        hint=error.hint,
-        retryable=provider is not None and provider.retryable,
-        status=provider.status if provider else None,
-    )
 
 
 def run(options: Options, *, is_demo: bool = False) -> int:
