@@ -16,7 +16,7 @@ from agentctl.core.events import SCHEMA_VERSION, Init, ModelUsed, PolicyUsed, Sa
 from agentctl.core.ports import Clock, Tool
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
-from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, Usage
+from agentctl.core.types import Message, ModelInfo, Problem, RequestOptions, ToolSpec, Usage
 from agentctl.engine.budget import Budget, Limits, NearLimits
 from agentctl.engine.context import Context
 from agentctl.engine.parts import LiveEvents, Parts
@@ -37,6 +37,7 @@ from agentctl.runner.secrets import run_secrets
 from agentctl.runner.shared_budget import open_ledger
 from agentctl.sandbox.environment import shell_argv
 from agentctl.sandbox.process import ProcessRunner
+from agentctl.state.journal import SavedSession
 from agentctl.state.outputs import KeptOutputs
 from agentctl.state.selection import Selected
 from agentctl.tools.sets import make_tools
@@ -163,23 +164,15 @@ async def assemble(
         people.check_waits()
     if tape is not None:
         provider, tools = tape.around(model, provider, tools, outputs)
-    agent = AGENTS[settings.agent]
-    specs = [tool.spec for tool in tools.values()]
     ledger = open_ledger(settings, model, is_demo=is_demo)
     budget = Budget(_limits(settings), model.price, ledger)
-    prompt = Prompt(tools=specs, appendix=agent.appendix, sections=[*planes.sections, NearLimits(budget)])
-    request_options = RequestOptions(
-        think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
-    )
-    context = Context(
-        model=model, prompt=prompt, tools=specs, options=request_options, max_context=settings.max_context
-    )
-    if saved is not None and saved.view is not None:
-        context.view = View.from_row(saved.view)
+    specs = [tool.spec for tool in tools.values()]
+    sections = [*planes.sections, NearLimits(budget)]
+    prompt = Prompt(tools=specs, appendix=AGENTS[settings.agent].appendix, sections=sections)
     changes = Changes(settings.root)
     parts = Parts(
         provider=provider,
-        context=context,
+        context=_context(settings, saved, model, prompt, specs),
         tools=tools,
         policy=policy,
         approvals=people.approvals,
@@ -225,6 +218,19 @@ async def assemble(
             *(part.close for part in (ledger, tape) if part),
         ],
     )
+
+
+def _context(
+    settings: Settings, saved: SavedSession | None, model: ModelInfo, prompt: Prompt, specs: Sequence[ToolSpec]
+) -> Context:
+    """With the view of a session that was compacted."""
+    options = RequestOptions(
+        think=settings.think, max_output_tokens=settings.max_output_tokens, show_reasoning=settings.show_reasoning
+    )
+    context = Context(model=model, prompt=prompt, tools=specs, options=options, max_context=settings.max_context)
+    if saved is not None and saved.view is not None:
+        context.view = View.from_row(saved.view)
+    return context
 
 
 def _tape(settings: Settings, session: str, redactor: Redactor) -> Tape | None:
