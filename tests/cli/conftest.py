@@ -134,3 +134,9 @@ def served(request: pytest.FixtureRequest) -> Iterator[Any]:
     yield start
     for context in running:
         context.__exit__(None, None, None)
+
+
+def git(world: World, *words: str) -> None:
+    """Runs git in the workspace."""
+    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *words]
+    subprocess.run(command, cwd=world.cwd, env=world.env, check=True, capture_output=True)

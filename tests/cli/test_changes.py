@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import Any
 
-from tests.cli.conftest import World
+from tests.cli.conftest import World, git
 from tests.server import Call, Turn
-
-
-def git(world: World, *words: str) -> None:
-    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *words]
-    subprocess.run(command, cwd=world.cwd, env=world.env, check=True, capture_output=True)
 
 
 def repository(world: World) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import World, finish
+from tests.cli.conftest import World, finish, git
 from tests.server import Call, Turn
 
 
@@ -147,13 +147,10 @@ def test_continue_passes_over_a_broken_session_and_names_it(world: World, served
 def test_another_git_remote_starts_a_new_store_and_says_so_once(world: World, served: Any) -> None:
     server = served([Turn(text="a", repeat=-1)])
 
-    def git(*words: str) -> None:
-        subprocess.run(["git", *words], cwd=world.cwd, check=True, capture_output=True)
-
-    git("init", "-q")
-    git("remote", "add", "origin", "https://user:s3cret-t0ken@example.com/o/one.git")
+    git(world, "init", "-q")
+    git(world, "remote", "add", "origin", "https://user:s3cret-t0ken@example.com/o/one.git")
     one = world.run("-p", "x", "--json", server=server).ended("completed", 0)
-    git("remote", "set-url", "origin", "git@example.com:o/two.git")
+    git(world, "remote", "set-url", "origin", "git@example.com:o/two.git")
     refused = world.run("-c", "-p", "x", "--json", server=server).ended("usage", 2)
     assert "example.com/o/one" in refused.of("error")[0]["hint"]
     two = world.run("-p", "x", "--json", server=server).ended("completed", 0)
@@ -161,7 +158,7 @@ def test_another_git_remote_starts_a_new_store_and_says_so_once(world: World, se
     assert (notice["code"], "example.com/o/one" in notice["text"]) == ("new-store", True)
     three = world.run("-c", "-p", "x", "--json", server=server).ended("completed", 0)
     assert (three.done["session"], three.of("notice")) == (two.done["session"], [])
-    git("remote", "set-url", "origin", "https://other:t0ken@example.com/o/one")
+    git(world, "remote", "set-url", "origin", "https://other:t0ken@example.com/o/one")
     four = world.run("-c", "-p", "x", "--json", server=server).ended("completed", 0)
     assert (four.done["session"], four.of("notice")) == (one.done["session"], [])
     assert "t0ken" not in "".join(path.read_text() for path in world.home.rglob("project.json"))
