@@ -151,9 +151,6 @@ from agentctl.state.ledger import BudgetLedger
 path, log, seed, dies_at = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 chance = random.Random(seed)
 ledger = BudgetLedger(path)
-log.touch()
-while not Path(sys.argv[5]).exists():
-    time.sleep(0.001)
 number = 0
 while number < 400:
     most = chance.uniform(0.02, 0.06)
@@ -164,6 +161,10 @@ while number < 400:
     except LimitReached:
         break
     number += 1
+    if number == 1:  # each has its first one before any of them spends: those that are to die do so
+        log.touch()
+        while not Path(sys.argv[5]).exists():
+            time.sleep(0.001)
     cost = chance.uniform(0.01, most)
     with log.open("a") as out:  # the service has charged for it now, whatever becomes of this process
         out.write(f"{cost}\\n")
