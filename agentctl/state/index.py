@@ -1,8 +1,8 @@
 """A cache of what lists say of the journals of one project. Nothing depends on it: it is made of them again.
 
-One JSON array a line: version, id, size and time of the journal, then the fields of SessionFacts in their order. A row
-counts while its journal has that size and that time; a file that is torn, stale, missing or not ours costs only the
-time to read the journals.
+One JSON array a line: version, id, size and time of the journal, and SessionFacts as the list shows it. A row counts
+while its journal has that size and that time; a file that is torn, stale, missing or not ours costs only the time to
+read the journals.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ from typing import Any, TypeAlias
 
 from agentctl.core.codec import dumps, loads
 from agentctl.core.files import read_limited, replace_file
-from agentctl.core.types import JsonObject, Usage
+from agentctl.core.record import as_dict
 from agentctl.state.tally import SessionFacts
 
 NAME = "index.cache"
-VERSION = 2
+VERSION = 3
 """Of the rows. Another one is read from the journals again."""
 MAX_BYTES = 64_000_000
 
 Row: TypeAlias = list[Any]
-_HEAD = 4
-_USAGE = SessionFacts.fields.index("usage")
-_LENGTH = _HEAD + len(SessionFacts.fields)
+_LENGTH = 5
 
 
 def read_index(folder: Path) -> dict[str, Row]:
@@ -33,7 +31,8 @@ def read_index(folder: Path) -> dict[str, Row]:
     try:
         data = read_limited(folder / NAME, MAX_BYTES)
         rows = loads(b"[%b]" % data.rstrip(b"\n").replace(b"\n", b","))
-        return {row[1]: row for row in rows if row[0] == VERSION and len(row) == _LENGTH}
+        count = len(SessionFacts.fields)
+        return {row[1]: row for row in rows if row[0] == VERSION and len(row) == _LENGTH and len(row[-1]) == count}
     except (OSError, ValueError, LookupError, TypeError):
         return {}
 
@@ -46,13 +45,4 @@ def write_index(folder: Path, rows: Iterable[Row]) -> None:
 
 def index_row(facts: SessionFacts, session_id: str, size: int, modified_ns: int) -> Row:
     """The row of a journal that had this size and time before it was read."""
-    values: Row = [facts.__dict__[name] for name in SessionFacts.fields]
-    values[_USAGE] = [facts.usage.__dict__[name] for name in Usage.fields]
-    return [VERSION, session_id, size, modified_ns, *values]
-
-
-def listed_facts(row: Row) -> JsonObject:
-    """What a row says of its session, as JSON. Raises ValueError when it is not as we write it."""
-    facts = dict(zip(SessionFacts.fields, row[_HEAD:], strict=True))
-    facts["usage"] = dict(zip(Usage.fields, row[_HEAD + _USAGE], strict=True))
-    return facts
+    return [VERSION, session_id, size, modified_ns, as_dict(facts)]

@@ -12,7 +12,7 @@ from agentctl.core.errors import UsageError
 from agentctl.core.files import LockHeld, lock_file
 from agentctl.core.record import Record
 from agentctl.core.types import JsonObject, Problem
-from agentctl.state.index import Row, index_row, listed_facts, read_index, write_index
+from agentctl.state.index import Row, index_row, read_index, write_index
 from agentctl.state.journal import check_header, is_blank, load_facts
 
 SUFFIX = ".jsonl"
@@ -132,7 +132,7 @@ class Sessions:
             rows.append(row)
         if has_changed:
             write_index(self.folder, rows)
-        return Listed(sessions=tuple(map(listed_facts, rows)), problems=tuple(problems))
+        return Listed(sessions=tuple(row[-1] for row in rows), problems=tuple(problems))
 
     def _read(self, entry: Entry) -> Row:
         path = f"{self.folder}/{entry.id}{SUFFIX}"  # as text: there may be ten thousand

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import Any
 
@@ -52,19 +53,28 @@ def test_a_response_that_fails_for_good_is_paid_for(world: World, served: Any) -
     assert ran.done["cost_usd"] == dollars(Counts(input=1000, cache_read=20_000, cache_write=500, output=1))
 
 
-def test_a_response_that_is_broken_off_is_paid_for(world: World, served: Any) -> None:
-    server = served([Turn(text="half an answer", delta=4, usage=FULL, fault=Fault(cut_after=4, cut="stall"))])
-    process = world.start("-p", "x", "--json", *PRICE, server=server, api=MESSAGES)
+def broken_off(world: World, server: Any, *words: str) -> Any:
+    """A run that is cancelled in the middle of its first answer."""
+    process = world.start("-p", "x", "--json", *words, server=server, api=MESSAGES)
     seen = b""
     while b'"type":"text"' not in seen:
         seen += process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     ran = finish(process)
     ran.out = seen + ran.out
-    ran.ended("cancelled", 143)
-    wait_for(server.requests[0].client_left.is_set)
+    wait_for(server.requests[-1].client_left.is_set)
+    return ran.ended("cancelled", 143)
+
+
+HALF = Turn(text="half an answer", delta=4, usage=FULL, fault=Fault(cut_after=4, cut="stall"))
+PAID = Counts(input=1000, cache_read=20_000, cache_write=500, output=1)
+"""What HALF has said of its usage by then."""
+
+
+def test_a_response_that_is_broken_off_is_paid_for(world: World, served: Any) -> None:
+    ran = broken_off(world, served([HALF]), *PRICE)
     assert ran.done["usage"]["input"] == 1000
-    assert ran.done["cost_usd"] == dollars(Counts(input=1000, cache_read=20_000, cache_write=500, output=1))
+    assert ran.done["cost_usd"] == dollars(PAID)
 
 
 def test_the_total_of_a_session_counts_them_too(world: World, served: Any) -> None:
@@ -74,6 +84,21 @@ def test_the_total_of_a_session_counts_them_too(world: World, served: Any) -> No
     second = world.run("-c", "-p", "y", "--json", server=server, api=MESSAGES).ended("completed", 0)
     assert [ran.done["usage"]["input"] for ran in (first, second)] == [2000, 1000]
     assert [ran.done["usage_total"]["input"] for ran in (first, second)] == [2000, 3000]
+
+
+def test_the_total_of_a_session_counts_what_was_broken_off(world: World, served: Any) -> None:
+    """Cancelled twice, then a whole turn: no message of the session tells of the first two responses."""
+    server = served([HALF, HALF, Turn(text="one", usage=FULL)])
+    first = broken_off(world, server, *PRICE)
+    second = broken_off(world, server, *PRICE, "-c")
+    third = world.run("-c", "-p", "y", "--json", *PRICE, server=server, api=MESSAGES).ended("completed", 0)
+    kinds = ("input", "cache_read", "cache_write", "output")
+    for runs, ran in enumerate((first, second, third)):
+        expected = [sum(getattr(used, kind) for used in (PAID, PAID, FULL)[: runs + 1]) for kind in kinds]
+        assert [ran.done["usage_total"][kind] for kind in kinds] == expected
+    (listed,) = json.loads(world.run("sessions", "list", "--json").out)["sessions"]
+    assert listed["usage"] == third.done["usage_total"]
+    assert listed["cost_usd"] == dollars(PAID, PAID, FULL)
 
 
 def test_what_has_no_price_costs_null(world: World, served: Any) -> None:

@@ -167,6 +167,40 @@ def test_a_history_that_the_service_refuses_goes_as_text(world: World, served: A
     assert len(server.requests) == 5
 
 
+@pytest.mark.parametrize("status", [400, 404])
+def test_items_that_the_service_no_longer_has_are_sent_inline(world: World, served: Any, status: int) -> None:
+    """S12, on resume: the history is whole without a single id of the service, and that is said once."""
+    (world.cwd / "f").write_text("one")
+    call = Call("read_file", {"path": "f"})
+    gone = Fault(status=status, body={"error": {"message": "Item with id 'rs_0' not found."}})
+    server = served(
+        [
+            Turn(reasoning="r", text="I look", calls=[call]),
+            Turn(text="first"),
+            Turn(fault=gone),
+            Turn(reasoning="r", calls=[call]),
+            Turn(text="second"),
+        ]
+    )
+    api = "openai-responses"
+    world.run("-p", "MANGO", "--json", server=server, api=api).ended("completed", 0)
+    ran = world.run("-c", "-p", "and now?", "--json", server=server, api=api).ended("completed", 0)
+    assert ran.done["text"] == "second"
+    assert [event["code"] for event in ran.of("notice")] == ["request-changed"]
+    refused, healed, last = ([*server.requests[n].body["input"]] for n in (2, 3, 4))
+    assert [item["id"][:3] for item in refused if "id" in item] == ["rs_"]
+    assert [item.get("role", item["type"]) for item in healed if "id" not in item] == [
+        "user",
+        "assistant",
+        "function_call",
+        "function_call_output",
+        "assistant",
+        "user",
+    ]
+    assert last[: len(healed)] == healed, "the rest of the run goes on with what was accepted"
+    assert server.refusals == []
+
+
 def test_a_first_turn_that_the_service_refuses_is_asked_once(world: World, served: Any) -> None:
     refusal = Fault(status=400, body={"error": {"message": "no"}})
     server = served([Turn(fault=refusal, repeat=-1)])
