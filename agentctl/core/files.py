@@ -105,10 +105,10 @@ def read_limited(path: str | Path, limit: int) -> bytes:
     return data
 
 
-def read_records(path: str | Path) -> tuple[list[bytes], int]:
+def read_records(path: str | Path, *, if_any: bytes = b"") -> tuple[list[bytes], int]:
     """The complete lines of a log without their newlines, and the number of bytes of a torn last one.
 
-    Blank lines are left out. Raises OSError.
+    Blank lines are left out; so are all lines of a file that does not hold `if_any`. Raises OSError.
     """
     fd = open_regular(path)
     try:
@@ -116,7 +116,7 @@ def read_records(path: str | Path) -> tuple[list[bytes], int]:
     finally:
         os.close(fd)
     whole, _, torn = data.rpartition(b"\n")
-    return [line for line in whole.split(b"\n") if line], len(torn)
+    return [line for line in whole.split(b"\n") if line] if if_any in whole else [], len(torn)
 
 
 # --- replacing ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -81,6 +81,10 @@ class Redactor:
         """For text that comes in pieces."""
         return RedactingStream(self)
 
+    def pieces(self) -> RedactingPieces:
+        """For pieces that have to stay as they were cut."""
+        return RedactingPieces(self)
+
     def held_back(self, text: str) -> int:
         """How many characters at the end of the text could be the beginning of a secret."""
         get = self._starts.get
@@ -94,20 +98,48 @@ class Redactor:
         """What of the text can be shown, masked, and what has to wait for the text that follows."""
         if self._pattern is None:
             return text, ""
-        held = self.held_back(text)
-        end = len(text) - held
-        if not self._is_hit(text):
-            return (text[:end], text[end:]) if held else (text, "")
+        end, matches = self._decided(text)
+        if not matches:
+            return (text, "") if end == len(text) else (text[:end], text[end:])
         shown: list[str] = []
         done = 0
+        for match in matches:
+            shown += text[done : match.start()], self._mask(match)
+            done = match.end()
+        return "".join((*shown, text[done:end])), text[end:]
+
+    def apart(self, pieces: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The pieces that can be shown, and the last ones, which have to wait for the piece that follows.
+
+        Pieces that hold a secret only together become one. All others stay as they are, but for what is masked.
+        """
+        end, matches = self._decided("".join(pieces))
+        shown: list[str] = []
+        group = ""
+        place = count = 0
+        for number, piece in enumerate(pieces, start=1):
+            group, place = group + piece, place + len(piece)
+            if place > end:
+                break
+            if not any(match.start() < place < match.end() for match in matches):
+                shown.append(self.text(group))
+                group, count = "", number
+        return shown, list(pieces[count:])
+
+    def _decided(self, text: str) -> tuple[int, Sequence[re.Match[str]]]:
+        """Up to where it is known what is secret, whatever follows, and the secrets until there."""
+        held = self.held_back(text)
+        end = len(text) - held
+        if self._pattern is None or not self._is_hit(text):
+            return end, ()
+        matches: list[re.Match[str]] = []
         for match in self._pattern.finditer(text):
             if match.start() >= end:  # one secret is the beginning of another
                 break
-            shown += text[done : match.start()], self._mask(match)
-            done = match.end()
-            if done > end:
-                end = len(text) - self.held_back(text[done:])
-        return "".join((*shown, text[done:end])), text[end:]
+            matches.append(match)
+            if match.end() > end:
+                end = len(text) - self.held_back(text[match.end() :])
+        return end, matches
 
     def _mask_cut(self, text: str, sign: str) -> str:
         """What stands in front of the sign and could be the beginning of a secret is masked like the whole."""
@@ -145,6 +177,26 @@ class RedactingStream:
         """The rest; the stream is empty again."""
         rest, self._held = self._held, ""
         return self._redactor.text(rest)
+
+
+class RedactingPieces:
+    """Masks secrets in pieces and leaves the pieces as they were cut. What could be the beginning of a secret waits."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._waiting: list[str] = []
+
+    def feed(self, piece: str) -> list[str]:
+        """What can be shown after this piece."""
+        shown, self._waiting = self._redactor.apart((*self._waiting, piece))
+        return shown
+
+    def end(self) -> list[str]:
+        """The rest; there is nothing to wait for any more."""
+        rest, self._waiting = self._waiting, []
+        joined = "".join(rest)
+        masked = self._redactor.text(joined)
+        return rest if masked == joined else [masked]
 
 
 class RedactingDecoder:

@@ -41,6 +41,7 @@ from agentctl.core.ports import (
     Tool,
 )
 from agentctl.core.record import Record, as_dict, map_strings
+from agentctl.core.redact import Redactor
 from agentctl.core.streams import closing
 from agentctl.core.toolnames import SESSION_STATE
 from agentctl.core.types import (
@@ -70,6 +71,9 @@ _ITEMS: Mapping[str, type[StreamItem]] = {
     "completed": Completed,
 }
 _NAMES = {kind: name for name, kind in _ITEMS.items()}
+_PIECES = ("text", "reasoning")
+_SHOWN = ("call", "retry", "notice", "attempt", "completed")
+"""What is shown, or ends an answer, in between: a text ends with it."""
 _FAILURES = {
     kind.__name__: kind for kind in (ProviderError, AuthError, ContextOverflow, OutputCapped, Unavailable, StreamBroken)
 }
@@ -81,10 +85,10 @@ _FAILURES = {
 class Recording:
     """The file that a run writes with --record. Raises UsageError when it cannot be begun."""
 
-    def __init__(self, path: Path, model: ModelInfo, names: Names, redact: Callable[[str], str]) -> None:
+    def __init__(self, path: Path, model: ModelInfo, names: Names, redactor: Redactor) -> None:
         self._shown = str(path)
         self._names = names
-        self._redact = redact
+        self._redactor = redactor
         try:
             path.unlink(missing_ok=True)
             self._descriptor = open_append(path)
@@ -95,7 +99,7 @@ class Recording:
 
     def write(self, kind: str, fields: JsonObject) -> None:
         """One record, masked. Raises AgentctlError when the disk does not take it."""
-        row = map_strings({"record": kind, **fields}, lambda text: self._names.hide(self._redact(text)))
+        row = map_strings({"record": kind, **fields}, lambda text: self._names.hide(self._redactor.text(text)))
         try:
             append_record(self._descriptor, dumps(row) + b"\n")
         except OSError as error:
@@ -106,9 +110,9 @@ class Recording:
 
     def exchange(self, request: Request, items: list[JsonObject], failure: ProviderError | None, end: str) -> None:
         """`end`: whole, failed, or stopped, when the run did not hear the answer to its end."""
-        row = map_strings(canonical(request, self._names), self._redact)
+        row = map_strings(canonical(request, self._names), self._redactor.text)
         told = _failure_row(failure) if failure is not None else None
-        whole = _with_whole_secrets(items, self._redact)
+        whole = _with_whole_secrets(items, self._redactor)
         self.write("exchange", {"key": key_of(row), "request": row, "items": whole, "failure": told, "end": end})
 
     def result(self, call_id: str, name: str, args: JsonObject, result: ToolResult, kept: int) -> None:
@@ -307,22 +311,20 @@ class ReplayedTool:
         return recorded.result
 
 
-def _with_whole_secrets(items: Sequence[JsonObject], redact: Callable[[str], str]) -> list[JsonObject]:
-    """Pieces that hold a secret only together become one masked piece; all others stay as they were cut."""
-    kept: list[JsonObject | None] = list(items)
-    for kind in ("text", "reasoning"):
-        places: list[int] = []
-        for place, row in enumerate((*items, {"item": "completed"})):
-            if row["item"] == kind:
-                places.append(place)
-            elif row["item"] in ("retry", "attempt", "completed") and places:
-                joined = "".join(items[number]["text"] for number in places)
-                if redact(joined) != joined:
-                    kept[places[0]] = {**items[places[0]], "text": redact(joined)}
-                    for number in places[1:]:
-                        kept[number] = None
-                places = []
-    return [row for row in kept if row is not None]
+def _with_whole_secrets(items: Sequence[JsonObject], redactor: Redactor) -> list[JsonObject]:
+    """Pieces cut as the run shows them: those that hold a secret only together become one masked piece."""
+    rows: list[JsonObject] = []
+    kind, pieces = "", redactor.pieces()
+    for row in (*items, {"item": "completed"}):
+        is_piece = row["item"] in _PIECES
+        if row["item"] != kind and (is_piece or row["item"] in _SHOWN):
+            rows += ({"item": kind, "text": text} for text in pieces.end())
+            kind, pieces = (row["item"] if is_piece else ""), redactor.pieces()
+        if is_piece:
+            rows += ({"item": kind, "text": text} for text in pieces.feed(row["text"]))
+        else:
+            rows.append(row)
+    return rows[:-1]
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

@@ -5,9 +5,11 @@ Every run makes this plane, so SQLite and all that works on notes is imported on
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -106,13 +108,14 @@ class MemoryPlane(Plane):
         self._knowledge: Knowledge | None = None
         self._shared: MemoryTools | None = None
         self._turns: list[list[str]] = []
-        self._heard: list[str] = []
+        self._heard: deque[str] = deque(maxlen=MAX_HEARD)
         self._chosen: list[str] = []
         self._shown: list[str] = []
         if self._injection:
             self.sections = (self._section,)
-        for message in needs.saved.history if needs.saved and self._mode == "on" else ():
-            self._hear(message)
+        if needs.saved and self._mode == "on":
+            newest_first = (text for message in reversed(needs.saved.history) for text in reversed(_foreign(message)))
+            self._heard.extendleft(islice(newest_first, MAX_HEARD))
         if self._mode != "off":
             self.tools = {name: partial(self._load, name) for name in self._offered()}
             self.problems = (*self.problems, *self._untold())
@@ -166,7 +169,7 @@ class MemoryPlane(Plane):
 
     async def before(self, turn: Turn, parts: Parts) -> AsyncGenerator[Item, None]:
         self._turns.append([turn.text, ""])
-        self._hear(turn.prompt)
+        self._heard += _foreign(turn.prompt)
         self._shown += self._chosen
         for problem in self._untold():
             yield Degraded(problem=problem)
@@ -175,16 +178,7 @@ class MemoryPlane(Plane):
         if isinstance(item, MessageText) and self._turns:
             self._turns[-1][1] = item.text
         elif isinstance(item, Appended) and self._mode == "on":
-            self._hear(item.message)
-
-    def _hear(self, message: Message) -> None:
-        """Keeps in mind what did not come from the person or the model: results, attached files, stdin."""
-        if message.role == "tool":
-            found = [part.content for part in message.parts if isinstance(part, ToolAnswer) and part.name not in _NAMES]
-        else:
-            texts = [part.text for part in message.parts if isinstance(part, Text)]
-            found = texts[1:] if message.role == "user" else []
-        self._heard = [*self._heard, *found][-MAX_HEARD:]
+            self._heard += _foreign(item.message)
 
     def _was_heard(self, text: str) -> bool:
         from agentctl.state.knowledge_likeness import is_in
@@ -238,6 +232,13 @@ class MemoryPlane(Plane):
     def _keep(self, name: str, value: JsonObject) -> None:
         if self._needs.tape:
             self._needs.tape.keep(name, value)
+
+
+def _foreign(message: Message) -> list[str]:
+    """What did not come from the person or the model: results, attached files, stdin."""
+    if message.role == "tool":
+        return [part.content for part in message.parts if isinstance(part, ToolAnswer) and part.name not in _NAMES]
+    return [part.text for part in message.parts if isinstance(part, Text)][1:] if message.role == "user" else []
 
 
 def _patiently(action: Callable[[], T], seconds: float | None = None) -> T:

@@ -23,10 +23,18 @@ class StreamRedactor(Protocol):
     def end(self) -> str: ...
 
 
+class PiecesRedactor(Protocol):
+    def feed(self, piece: str) -> list[str]: ...
+
+    def end(self) -> list[str]: ...
+
+
 class Redactor(Protocol):
     def text(self, text: str) -> str: ...
 
     def stream(self) -> StreamRedactor: ...
+
+    def pieces(self) -> PiecesRedactor: ...
 
 
 class Stamper:
@@ -46,10 +54,12 @@ class Stamper:
         self._clock = clock
         self._redactor = redactor
         self._position = position
-        self._joining_s = COALESCE_S if joins else 0.0
+        self._joins = joins
         self._seq = 0
         self._kind: type[TextDelta | ReasoningDelta] = TextDelta
         self._held: StreamRedactor | None = None
+        self._apart: PiecesRedactor | None = None
+        """Instead of it, where pieces are not joined."""
         self._joined = ""
         self._since = 0.0
 
@@ -75,7 +85,7 @@ class Stamper:
     def due(self) -> Iterator[Stamped]:
         """The joined text, when it has waited long enough; what may be part of a secret stays."""
         now = self._clock.monotonic()
-        if self._joined and now - self._since >= self._joining_s:
+        if self._joined and now - self._since >= COALESCE_S:
             text, self._joined, self._since = self._joined, "", now
             yield self._envelope(self._kind(delta=text))
 
@@ -85,11 +95,20 @@ class Stamper:
             text, self._held, self._joined = self._joined + self._held.end(), None, ""
             if text:
                 yield self._envelope(self._kind(delta=text))
+        if self._apart is not None:
+            rest, self._apart = self._apart.end(), None
+            yield from (self._envelope(self._kind(delta=text)) for text in rest)
 
     def _piece(self, event: TextDelta | ReasoningDelta) -> Iterator[Stamped]:
-        if self._held is None or self._kind is not type(event):
+        if self._kind is not type(event):
             yield from self.flush()
-            self._kind, self._held = type(event), self._redactor.stream()
+            self._kind = type(event)
+        if not self._joins:
+            self._apart = self._apart or self._redactor.pieces()
+            yield from (self._envelope(self._kind(delta=text)) for text in self._apart.feed(event.delta))
+            return
+        if self._held is None:
+            self._held = self._redactor.stream()
         self._joined += self._held.feed(event.delta)
         yield from self.due()
 

@@ -80,7 +80,7 @@ class Tape:
         """The provider and the tools of the run."""
         self.names.add(outputs.shown_folder, "<outputs>")
         if self._replay is None:
-            recording = Recording(Path(str(self._settings.record)), model, self.names, self._redactor.text)
+            recording = Recording(Path(str(self._settings.record)), model, self.names, self._redactor)
             self._recording = recording
             for name, value in self._unwritten:
                 recording.keep(name, value)

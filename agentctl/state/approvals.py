@@ -41,7 +41,7 @@ def read_approvals(path: Path) -> tuple[SavedApproval, ...]:
     Raises OSError.
     """
     found: dict[str, SavedApproval] = {}
-    for line in read_records(path)[0]:
+    for line in read_records(path, if_any=_APPROVAL)[0]:
         if not (_APPROVAL in line or (found and _ANSWER in line)):
             continue
         try:

@@ -66,7 +66,7 @@ BUSY = [
     Turn(text="a lot", calls=[Call("bash", {"command": "seq 1 9000; date +%N"}), Call("read_many_files", {"x": 1})]),
     Turn(text="more", calls=[Call("write_file", {"path": "new", "content": "x\n"})]),
     Turn(fault=Fault(cut_after=2)),
-    Turn(text="it says one", delta=2),
+    Turn(text="it says one, so it is", delta=2, pause_s=0.02),  # pieces that end like the beginning of the key
 ]
 ALLOWED = ("--allow", "bash:echo *", "--allow", "bash:touch made", "--allow", "bash:seq *", "--allow", "bash:date *",
            "--allow", "write_file:new", "--think", "low", "--sandbox", "off")  # fmt: skip

@@ -120,10 +120,25 @@ def test_a_secret_that_begins_another() -> None:
     assert streamed(redactor, ["x abcd1234"]) == "x [masked:SHORT]"
 
 
-@given(st.lists(st.sampled_from(["ab1", "cab1", "dab1cab", "x", "1c", "b1ca", " "]), max_size=12))
+CHUNKS = st.lists(st.sampled_from(["ab1", "cab1", "dab1cab", "x", "1c", "b1ca", " "]), max_size=12)
+
+
+@given(CHUNKS)
 def test_pieces_give_what_the_whole_gives(chunks: list[str]) -> None:
     redactor = Redactor({"ONE": "ab1cab1d", "TWO": "cab1x", "THREE": "ab1cab1dab1c"})
     assert streamed(redactor, chunks) == redactor.text("".join(chunks))
+
+
+@given(CHUNKS)
+def test_pieces_stay_apart_but_for_secrets(chunks: list[str]) -> None:
+    redactor = Redactor({"ONE": "ab1cab1d", "TWO": "cab1x", "THREE": "ab1cab1dab1c"})
+    pieces = redactor.pieces()
+    shown = [piece for chunk in chunks for piece in pieces.feed(chunk)] + pieces.end()
+    assert "".join(shown) == redactor.text("".join(chunks))
+    if "[masked" not in "".join(shown):
+        assert shown == chunks
+    again = Redactor({}).pieces()
+    assert [piece for chunk in shown for piece in again.feed(chunk)] == shown, "who knows no secret shows the same"
 
 
 def test_bytes_of_a_program() -> None:

@@ -20,6 +20,7 @@ from agentctl.core.errors import (
 )
 from agentctl.core.events import Event, Retry, ToolOutput, ToolStart
 from agentctl.core.ports import Answering, Attempt, CallStarted, Metered, StreamItem, TextPiece
+from agentctl.core.redact import Redactor
 from agentctl.core.types import (
     FileChange,
     Message,
@@ -65,7 +66,7 @@ def drain(provider: Recorder | Replayer, asked: Request) -> list[StreamItem]:
 
 
 def recording(path: Path, root: str = "/w/one", session: str = "s-1") -> Recording:
-    return Recording(path, MODEL, Names(Path(root), session), lambda text: text.replace("hunter2", "[masked:X]"))
+    return Recording(path, MODEL, Names(Path(root), session), Redactor({"X": "hunter2"}))
 
 
 def test_items_come_back_as_they_were_cut(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_private_folders_of_a_run_are_names(tmp_path: Path) -> None:
     one, two = Names(Path("/w"), "s-1", Path("/tmp")), Names(Path("/w"), "s-2", Path("/tmp"))
     one.add("/tmp/agentctl-11-0123456789ab", "<outputs>")
     two.add("/tmp/agentctl-22-ba9876543210", "<outputs>")
-    made = Recording(tmp_path / "r", MODEL, one, plain)
+    made = Recording(tmp_path / "r", MODEL, one, Redactor({}))
     asked = "in /tmp/agentctl-11-0123456789ab/3.txt and /tmp/agentctl-11-00112233aabbccdd/tmp/x of /tmp/other"
     drain(Recorder(ScriptedProvider(says("see /tmp/agentctl-11-0123456789ab/3.txt")), made), request(asked))
     again = "in /tmp/agentctl-22-ba9876543210/9.txt and /tmp/agentctl-22-ffeeddcc00112233/tmp/x of /tmp/other"
@@ -227,6 +228,16 @@ def test_a_recording_is_private_and_holds_no_secret(tmp_path: Path) -> None:
     drain(Recorder(ScriptedProvider(says("hunter2")), recording(path)), asked)
     assert b"hunter2" not in path.read_bytes()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_pieces_are_recorded_as_the_run_shows_them(tmp_path: Path) -> None:
+    """A replay does not know the secret: what waited for the next piece must come as it was cut then, too."""
+    said = [TextPiece(text=text) for text in ("a", " hun", "dred: ", "hun", "ter", "2 ", "h")]
+    script = [*said, CallStarted(id="c1", name="read"), TextPiece(text="u"), says("x", call("read", "c1"))]
+    drain(Recorder(ScriptedProvider(script), recording(tmp_path / "r")), request("go"))
+    items = drain(Replayer(Replay(tmp_path / "r", Names(Path("/w"), "s-9"), plain)), request("go"))
+    pieces = [item.text if isinstance(item, TextPiece) else type(item).__name__ for item in items[:-1]]
+    assert pieces == ["a", " hun", "dred: ", "[masked:X] ", "h", "CallStarted", "u"]
 
 
 @pytest.mark.parametrize("content", ["", "garbage", '{"record":"header","format":9}\n', '{"x":1}\n'])

@@ -12,10 +12,10 @@ RETRY = Retry(attempt=2, of=4, wait_s=1.0, reason="cut", status=None, discard=Tr
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, *, joins: bool = True) -> None:
         self.clock = FakeClock()
         redactor = Redactor({"DEPLOY_TOKEN": SECRET})
-        self.stamper = Stamper(session="s1", clock=self.clock, redactor=redactor, position=lambda: (1, 2))
+        self.stamper = Stamper(session="s1", clock=self.clock, redactor=redactor, position=lambda: (1, 2), joins=joins)
         self.out: list[Stamped] = []
 
     def send(self, event: Event, after_s: float = 0.0) -> None:
@@ -76,10 +76,25 @@ def test_a_retry_that_discards_voids_what_was_held_back() -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 7, len(SECRET)])
 def test_a_secret_split_over_pieces_never_comes_out(size: int) -> None:
-    world = World()
+    for joins in (True, False):
+        check_split(World(joins=joins), size)
+
+
+def check_split(world: World, size: int) -> None:
     text = f"the token is {SECRET}, really"
     for start in range(0, len(text), size):
         world.send(TextDelta(delta=text[start : start + size]), after_s=0.2)
     world.send(Notice(code="n", text=f"x {SECRET} y"))
     assert "".join(world.texts()) == "the token is [masked:DEPLOY_TOKEN], really"
     assert world.out[-1].event == Notice(code="n", text="x [masked:DEPLOY_TOKEN] y")
+
+
+def test_pieces_that_are_not_joined_stay_as_they_were_cut() -> None:
+    """Also those that waited because a secret begins like them."""
+    world = World(joins=False)
+    cut = ["so", " h", "ot ", "hunt", "er ", "hunter2-", "Hunter", "2 ", "h"]
+    for piece in cut:
+        world.send(TextDelta(delta=piece))
+    world.send(ReasoningDelta(delta="h"))
+    world.send(RETRY)
+    assert world.texts() == [*cut[:5], "[masked:DEPLOY_TOKEN] ", "h", "h"]
