@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentctl.core.errors import PolicyError
@@ -26,7 +25,7 @@ from agentctl.policy.matching import (
     server_matches,
     url_matches,
 )
-from agentctl.policy.places import Places
+from agentctl.policy.places import EmptyWorkspace, Places
 from agentctl.policy.plain import KEYWORDS, PlainParser
 from agentctl.policy.rules import Rule, takes_commands
 from agentctl.policy.shell_state import ShellState
@@ -46,7 +45,7 @@ PLAIN_LIST = re.compile(rf"{_WORDS}(?:(?:;| &&| \|\|| \|) {_WORDS})*", re.ASCII)
 
 def check_examples(rules: Sequence[Rule], shell: ShellParser) -> None:
     """Raises PolicyError for the first wrong example."""
-    examples = Examples(shell, Places(_EMPTY))
+    examples = Examples(shell, EmptyWorkspace())
     examples.prepare(rules)
     for rule in rules:
         for key, texts in (("match", rule.match), ("not_match", rule.not_match)):
@@ -57,9 +56,6 @@ def check_examples(rules: Sequence[Rule], shell: ShellParser) -> None:
                         f"{rule.source}: the example {text!r} in {key} of rule {rule.id!r} {word} it",
                         hint="Mend the rule or the example; examples are run whenever the file is loaded.",
                     )
-
-
-_EMPTY = Path("/nonexistent/workspace")
 
 
 class Examples:

@@ -53,7 +53,7 @@ class Places:
         joined = os.path.join(cwd or self.root, path)  # noqa: PTH118  # pathlib would drop `..` rules of its own
         full = os.path.normpath(joined)
         try:
-            real = os.path.realpath(joined)
+            real = self._resolved(joined)
         except (OSError, ValueError, RecursionError):
             return Place(shown=path, full=full, real=full, names=(), is_inside=False)
         devices = _DEVICES if access == "read" else _WRITABLE_DEVICES
@@ -76,11 +76,24 @@ class Places:
         is_inside = any(_below(full, root) for root in self._roots)
         return Place(shown=name, full=full, real=full, names=names, is_inside=is_inside)
 
+    def _resolved(self, path: str) -> str:
+        return os.path.realpath(path)
+
     def _name(self, full: str) -> str | None:
         for root in (self.root, self._written_root):
             if _below(full, root):
                 return full[len(root.rstrip("/")) + 1 :] or "."
         return None
+
+
+class EmptyWorkspace(Places):
+    """A workspace that holds nothing, on a machine without symlinks: the disk is not looked at."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/nonexistent/workspace"))
+
+    def _resolved(self, path: str) -> str:
+        return os.path.normpath(path)
 
 
 def _below(path: str, root: str) -> bool:

@@ -7,58 +7,15 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.bench.measure import AGENTCTL, HERE, agent, bare, medians, once, report, slowness
 from tests.server import Call, Turn, serve
 
 pytestmark = pytest.mark.bench
-HERE = Path(__file__).parent
-AGENTCTL = str(Path(sys.executable).with_name("agentctl"))
-ROUNDS = 9
-
-
-class Sample:
-    def __init__(self, wall: float, cpu: float, rss_kb: int, out: bytes) -> None:
-        self.wall, self.cpu, self.rss_kb, self.out = wall, cpu, rss_kb, out
-
-
-def once(command: Sequence[str], cwd: Path, env: dict[str, str]) -> Sample:
-    started = time.perf_counter()
-    process = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
-    assert process.stdout is not None
-    out = process.stdout.read()
-    process.stdout.close()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, (command, out[-500:])
-    return Sample(time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, out)
-
-
-def medians(commands: dict[str, Sequence[str]], cwd: Path, env: dict[str, str]) -> dict[str, tuple[float, float]]:
-    """Wall and CPU seconds of each command, measured in turns so that noise meets all alike."""
-    for command in commands.values():
-        once(command, cwd, env)
-    samples: dict[str, list[Sample]] = {name: [] for name in commands}
-    for _ in range(ROUNDS):
-        for name, command in commands.items():
-            samples[name].append(once(command, cwd, env))
-    return {
-        name: (statistics.median(s.wall for s in found), statistics.median(s.cpu for s in found))
-        for name, found in samples.items()
-    }
-
-
-@pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OPENAI_API_KEY": "sk-bench"}
 
 
 @pytest.fixture
@@ -68,28 +25,6 @@ def cwd(tmp_path: Path) -> Path:
     for number in range(20):
         (folder / f"f{number}").write_text(f"line of file {number}\n" * 40)
     return folder
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    port = tmp_path / "port"
-    process = subprocess.Popen([sys.executable, str(HERE / "canned.py"), str(port)])
-    deadline = time.monotonic() + 10
-    while not port.exists() or not port.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port.read_text()}/v1"
-    process.kill()
-    process.wait()
-
-
-def agent(url: str, model: str, *words: str) -> list[str]:
-    return [AGENTCTL, "-p", "What is the answer?", "--json", "--model", f"openai/{model}", "--base-url", url, *words]
-
-
-def report(capsys: pytest.CaptureFixture[str], **figures: float) -> None:
-    with capsys.disabled():
-        sys.stdout.write("\n  " + ", ".join(f"{name} {value:,.2f}" for name, value in figures.items()) + "\n")
 
 
 def test_version_and_help(cwd: Path, env: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +47,7 @@ def test_version_and_help(cwd: Path, env: dict[str, str], capsys: pytest.Capture
 
 
 def test_one_line_answer(cwd: Path, env: dict[str, str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    commands = {"bare": [sys.executable, str(HERE / "bare.py"), url], "agentctl": agent(url, "line", "--ephemeral")}
+    commands = {"bare": bare(url), "agentctl": agent(url, "line", "--ephemeral")}
     found = medians(commands, cwd, env)
     wall, cpu = (found["agentctl"][n] / found["bare"][n] for n in (0, 1))
     report(capsys, bare_ms=found["bare"][0] * 1000, agentctl_ms=found["agentctl"][0] * 1000, wall=wall, cpu=cpu)
@@ -128,13 +63,17 @@ def test_a_read_step_and_a_shell_step(
         "read many": agent(url, f"steps-{many}", "--ephemeral", "--max-steps", "200"),
         "shell few": agent(url, f"shell-{few}", "--max-steps", "200", "--allow", "bash:echo *"),
         "shell many": agent(url, f"shell-{many}", "--max-steps", "200", "--allow", "bash:echo *"),
+        "bare few": [sys.executable, str(HERE / "bare_steps.py"), url, str(few)],
+        "bare many": [sys.executable, str(HERE / "bare_steps.py"), url, str(many)],
     }
     found = medians(commands, cwd, env)
-    read = (found["read many"][0] - found["read few"][0]) / (many - few) * 1000
-    shell = (found["shell many"][0] - found["shell few"][0]) / (many - few) * 1000
-    report(capsys, read_ms=read, shell_ms=shell)
-    assert read <= 5
-    assert shell <= 15
+    read, shell, bare_step = (
+        (found[f"{kind} many"][0] - found[f"{kind} few"][0]) / (many - few) * 1000 for kind in ("read", "shell", "bare")
+    )
+    slow = slowness(url, cwd, env)
+    report(capsys, read_ms=read, shell_ms=shell, bare_ms=bare_step, slowness=slow)
+    assert read <= 5 * slow
+    assert shell <= 15 * slow
 
 
 def test_twenty_thousand_deltas(cwd: Path, env: dict[str, str], url: str, capsys: pytest.CaptureFixture[str]) -> None:

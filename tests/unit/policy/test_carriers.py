@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agentctl.policy.loading import PolicySource
+from agentctl.policy.shipped import profile_text
 from tests.unit.policy.policy_world import World
 
 ORDINARY = [
@@ -44,6 +46,26 @@ def test_ordinary_commands_run(tmp_path: Path) -> None:
     assert {line: "runs" if item.runs else item.rule for line, item in found.items()} == expected
     assert len(expected) >= 250
     assert sum(item != "runs" for item in expected.values()) <= len(expected) * 0.03
+
+
+RELEASE = Path(__file__).parents[3] / "examples" / "ci" / "release.policy.toml"
+OUTSIDE = ("awk -F: '{print $1}' /etc/passwd | sort | head", "ln -s ../shared/config.yml config.yml")
+"""What those files leave out beside what is refused everywhere: files outside the workspace. --add-dir is for that."""
+
+
+def test_ordinary_commands_run_under_rules_that_name_them(tmp_path: Path) -> None:
+    """builtin:fix and the release example, which refuse what they do not name: every command they are for runs."""
+    tree(tmp_path / "work")
+    (tmp_path / "shared").mkdir()
+    sources = [
+        PolicySource(name="builtin:fix", text=profile_text("builtin:fix"), is_trusted=True, kind="shipped"),
+        PolicySource(name=RELEASE.name, text=RELEASE.read_text(), is_trusted=True, kind="flag"),
+    ]
+    world = World(tmp_path / "work", sources=sources, extra_roots=[tmp_path / "shared"])
+    refused = {row["command"] for row in ORDINARY if not world.bash(row["command"]).runs}
+    assert refused == {row["command"] for row in ORDINARY if row["expect"] != "runs"} | {OUTSIDE[0]}
+    without = World(tmp_path / "work", sources=sources)
+    assert {line for line in OUTSIDE if without.bash(line).rule == "unmatched"} == {*OUTSIDE}
 
 
 CODE = (
