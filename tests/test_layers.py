@@ -30,8 +30,8 @@ ROOT_MODULES = {"version"}
 
 HOMES: dict[str, set[str]] = {
     "subprocess": {"core/spawn.py"},
-    "socket": {"core/net.py", "core/files.py", "core/spawn.py", "providers/network.py"},
-    "httpx2": {"providers/", "core/net.py"},
+    "socket": {"core/spawn.py", "providers/network.py"},
+    "httpx2": {"providers/"},
     "httpx": set(),
     "requests": set(),
     "openai": {"providers/"},

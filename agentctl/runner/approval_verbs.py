@@ -9,7 +9,7 @@ from pathlib import Path
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings
 from agentctl.core.errors import Busy, JournalError, UsageError
-from agentctl.core.files import LockHeld
+from agentctl.core.locks import LockHeld
 from agentctl.core.record import Record, as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.types import JsonObject, Problem

@@ -10,7 +10,7 @@ from agentctl.config.settings import Settings
 from agentctl.config.store import record_store
 from agentctl.core.errors import AgentctlError, JournalError, UsageError
 from agentctl.core.events import Notice
-from agentctl.core.files import Lock, LockHeld
+from agentctl.core.locks import Lock, LockHeld
 from agentctl.core.ports import Clock
 from agentctl.core.record import Record
 from agentctl.core.redact import Redactor

@@ -10,7 +10,8 @@ from agentctl.config.options import Options
 from agentctl.config.settings import Settings
 from agentctl.core.codec import loads
 from agentctl.core.errors import ToolFailure, UsageError
-from agentctl.core.files import LockHeld, lock_file, read_records
+from agentctl.core.files import read_records
+from agentctl.core.locks import LockHeld, lock_file
 from agentctl.core.types import JsonObject
 from agentctl.runner.document import settings_of, show, verb
 from agentctl.state.focus import LOG, Focus

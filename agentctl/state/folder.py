@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from agentctl.core.errors import ToolFailure
-from agentctl.core.files import LockHeld, lock_file, make_private_dir, read_limited, replace_file
+from agentctl.core.files import make_private_dir, read_limited, replace_file
+from agentctl.core.locks import LockHeld, lock_file
 
 STATE = ".agentctl/state"
 """Below the workspace root. One folder per session, and focus.log."""

@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from agentctl.core.files import LockHeld, create_file, lock_file, make_private_dir, sync_folder
+from agentctl.core.files import create_file, make_private_dir, sync_folder
+from agentctl.core.locks import LockHeld, lock_file
 from agentctl.core.types import Problem
 from agentctl.state.knowledge_note import Note
 from agentctl.state.knowledge_place import exists

@@ -24,7 +24,8 @@ from typing import Any
 
 from agentctl.core.codec import dumps, loads
 from agentctl.core.errors import LimitReached, UsageError
-from agentctl.core.files import RangeLock, read_limited, replace_file
+from agentctl.core.files import read_limited, replace_file
+from agentctl.core.locks import RangeLock
 from agentctl.core.record import Record, as_dict
 from agentctl.core.text import did_you_mean
 from agentctl.core.types import Amount

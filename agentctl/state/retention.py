@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentctl.core.errors import UsageError
-from agentctl.core.files import LockHeld, lock_file
+from agentctl.core.locks import LockHeld, lock_file
 from agentctl.core.record import Record
 from agentctl.state.approvals import holds_waiting
 from agentctl.state.index import NAME

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from agentctl.core.errors import Busy, UsageError
 from agentctl.core.events import Notice
-from agentctl.core.files import Lock, LockHeld, lock_file, make_private_dir
+from agentctl.core.files import make_private_dir
+from agentctl.core.locks import Lock, LockHeld, lock_file
 from agentctl.core.ports import Clock
 from agentctl.core.record import Record
 from agentctl.core.types import Problem

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agentctl.core.errors import UsageError
-from agentctl.core.files import LockHeld, lock_file
+from agentctl.core.locks import LockHeld, lock_file
 from agentctl.core.record import Record
 from agentctl.core.types import JsonObject, Problem
 from agentctl.state.index import Row, index_row, read_index, write_index

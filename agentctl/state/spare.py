@@ -7,7 +7,8 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentctl.core.files import LockHeld, keep_private, lock_file, make_private_dir, read_limited, replace_file
+from agentctl.core.files import keep_private, make_private_dir, read_limited, replace_file
+from agentctl.core.locks import LockHeld, lock_file
 
 MAX_BYTES = 1_000_000_000
 _PLACES = ("RUNNER_TEMP", "TMPDIR")

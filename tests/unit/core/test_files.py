@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from agentctl.core import files
+from agentctl.core import files, locks
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def test_only_regular_files_are_replaced(tmp_path: Path, kind: str, code: int) -
 
 WRITE_FOREVER = """
 import sys
-from agentctl.core import files
+from agentctl.core import files, locks
 print("ready", flush=True)
 while True:
     for letter in (b"a", b"b"):
@@ -132,7 +132,7 @@ def test_leftovers_are_removed_once_they_are_old_and_nobody_holds_them(tmp_path:
 
 LIMITED = """
 import os, resource, signal, sys
-from agentctl.core import files
+from agentctl.core import files, locks
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
@@ -209,7 +209,7 @@ def test_a_torn_tail_is_told_apart_and_can_be_cut(tmp_path: Path, data: bytes, r
 
 APPEND_MANY = """
 import sys
-from agentctl.core import files
+from agentctl.core import files, locks
 fd = files.open_append(sys.argv[1])
 for number in range(300):
     files.append_record(fd, f"{sys.argv[2]} {number} {'x' * 500}".encode())
@@ -261,8 +261,8 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, read: object) -> Non
 
 HOLD = """
 import sys
-from agentctl.core import files
-with files.lock_file(sys.argv[1]):
+from agentctl.core import locks
+with locks.lock_file(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -273,16 +273,16 @@ def test_a_lock_names_its_holder_and_dies_with_it(tmp_path: Path) -> None:
     holder = python(HOLD, str(path), stdin=subprocess.PIPE)
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"
-    with pytest.raises(files.LockHeld, match=f"process {holder.pid} on {os.uname().nodename}, since ") as refused:
-        files.lock_file(path)
+    with pytest.raises(locks.LockHeld, match=f"process {holder.pid} on {os.uname().nodename}, since ") as refused:
+        locks.lock_file(path)
     assert (refused.value.holder.pid, refused.value.holder.host) == (holder.pid, os.uname().nodename)
     holder.send_signal(signal.SIGKILL)
     holder.communicate()
-    with files.lock_file(path) as lock:
+    with locks.lock_file(path) as lock:
         assert lock.path == path
-        with pytest.raises(files.LockHeld):
-            files.lock_file(path)
-    files.lock_file(path).release()
+        with pytest.raises(locks.LockHeld):
+            locks.lock_file(path)
+    locks.lock_file(path).release()
     assert mode_of(path) == 0o600
 
 

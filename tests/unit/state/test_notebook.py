@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentctl.core.errors import InvalidArguments, ToolFailure
-from agentctl.core.files import lock_file
+from agentctl.core.locks import lock_file
 from agentctl.state import folder as folder_module
 from agentctl.state.focus import MAX_DEPTH, Focus
 from agentctl.state.focus_tools import FocusComplete, FocusTask

@@ -12,7 +12,7 @@ import pytest
 
 from agentctl.core.codec import dumps, loads
 from agentctl.core.errors import UsageError
-from agentctl.core.files import lock_file
+from agentctl.core.locks import lock_file
 from agentctl.core.record import as_dict
 from agentctl.core.types import Message, PendingCall, Text, ToolAnswer, ToolCall, Usage
 from agentctl.state.checks import verify
