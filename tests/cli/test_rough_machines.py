@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -133,9 +134,9 @@ def test_a_command_gets_no_descriptor_of_ours(world: World, served: Any) -> None
     command = Call("bash", {"command": "ls /proc/self/fd; readlink /proc/self/fd/0"})
     server = served([Turn(calls=[command]), Turn(text="ok")])
     with (world.cwd / "a.txt").open() as extra:
-        os.dup2(extra.fileno(), 77)
-        process = world.start("-p", "x", "--json", "--yolo", server=server, pass_fds=(77,))
-    os.close(77)
+        high = fcntl.fcntl(extra.fileno(), fcntl.F_DUPFD, 77)
+        process = world.start("-p", "x", "--json", "--yolo", server=server, pass_fds=(high,))
+    os.close(high)
     (result,) = finish(process).ended("completed", 0).of("tool-result")
     assert result["output"].split("stdout:\n")[1].split() == ["0", "1", "2", "3", "/dev/null"]  # 3 is the listing
 
