@@ -20,6 +20,11 @@ UNKNOWN_MAXIMUM = 32_000
 """Output tokens of an answer, when neither the request nor the catalogue limits them."""
 
 
+UNSAID = (
+    "The service does not say how many tokens a response used: the caps count an estimate, and what it cost is unknown."
+)
+
+
 class Limits(Record):
     """Caps over the whole run, all its prompts together. None: no cap. The wall clock is the runner's."""
 
@@ -44,6 +49,10 @@ class Budget:
         self._cost = 0.0
         self._has_unpriced = False
         self._in_flight = Usage()
+        self._sends = 0
+        """Tokens of the last request, estimated where there is a cap."""
+        self._unsaid = Usage()
+        """An estimate of what the service did not report. Only the caps count it."""
         self._ledger = ledger
         self._reserved: Amount | None = None
         self._least = Amount()
@@ -75,7 +84,7 @@ class Budget:
         limits = self.limits
         if limits.max_tokens is None and limits.max_cost is None and self._ledger is None:
             return True
-        sends = estimate(request)
+        sends = self._sends = estimate(request)
         self._check_caps(sends)
         if self._ledger is None:
             return True
@@ -96,6 +105,9 @@ class Budget:
             if used >= NEAR and name not in self._told:
                 self._told.add(name)
                 yield Notice(code="limit-near", text=f"{round(used * 100)} % of --max-{name} is used.")
+        if self._unsaid.total and "unsaid" not in self._told:
+            self._told.add("unsaid")
+            yield Notice(code="usage-unknown", text=UNSAID)
 
     def near(self) -> list[str]:
         """What the model should know of its caps, a line each; empty while none is near."""
@@ -116,20 +128,29 @@ class Budget:
     def _shares(self) -> Iterator[tuple[str, float]]:
         limits = self.limits
         if limits.max_tokens is not None:
-            yield "tokens", self.usage.total / limits.max_tokens
+            yield "tokens", self._tokens / limits.max_tokens
         if limits.max_cost is not None:
-            yield "cost", self._cost / limits.max_cost
+            yield "cost", self._spent / limits.max_cost
+
+    @property
+    def _tokens(self) -> int:
+        """For the caps, as `_spent` in USD: with what was not reported."""
+        return self.usage.total + self._unsaid.total
+
+    @property
+    def _spent(self) -> float:
+        return self._cost + self._amount(self._unsaid).cost_usd
 
     def _check_caps(self, sends: int) -> None:
         limits = self.limits
-        if limits.max_tokens is not None and self.usage.total + sends >= limits.max_tokens:
-            used = f"{self.usage.total:,} of {limits.max_tokens:,} tokens used, the next request sends about {sends:,}"
+        if limits.max_tokens is not None and self._tokens + sends >= limits.max_tokens:
+            used = f"{self._tokens:,} of {limits.max_tokens:,} tokens used, the next request sends about {sends:,}"
             raise _reached("tokens", used, "--max-tokens")
         if limits.max_cost is not None and self._price is not None:
             coming = self._price.cost(Usage(cache_read=sends))
-            if self._cost + coming >= limits.max_cost:
+            if self._spent + coming >= limits.max_cost:
                 used = (
-                    f"${self._cost:.4f} of ${limits.max_cost:.4f} spent, the next request costs at least ${coming:.4f}"
+                    f"${self._spent:.4f} of ${limits.max_cost:.4f} spent, the next request costs at least ${coming:.4f}"
                 )
                 raise _reached("cost", used, "--max-cost")
 
@@ -154,11 +175,20 @@ class Budget:
         """What is known so far of the response in flight; replaces the last figure."""
         self._in_flight = usage
 
-    def spend(self, usage: Usage) -> Spent:
-        """A response ended, used or not: its tokens are paid for."""
+    def spend(self, usage: Usage, *, written: int | None = None) -> Spent:
+        """A response ended, used or not: its tokens are paid for. `written`: about how many a whole answer has.
+
+        A response without a report of its usage counts against the caps by the estimate. What it cost nobody knows.
+        """
         self._in_flight = Usage()
-        self._settle(self._amount(usage))
-        return Spent(usage=usage, cost_usd=self._pay(usage))
+        if usage.total:
+            self._settle(self._amount(usage))
+            return Spent(usage=usage, cost_usd=self._pay(usage))
+        unsaid = Usage(input=self._sends, output=written or 0)
+        self._settle(self._amount(unsaid))
+        self._unsaid += unsaid
+        self._has_unpriced = self._has_unpriced or written is not None
+        return Spent(usage=usage, cost_usd=None if self._price is None or written is not None else 0.0)
 
     def failed(self) -> None:
         """A request failed before it cost anything."""

@@ -83,7 +83,7 @@ async def _run_group(
         if isinstance(entry, Waiting):
             yield ToolSuspended(id=entry.call.id, name=entry.call.name, approval=entry.pending.id)
         elif isinstance(entry, Refused):
-            yield Appended(message=answer(entry.call, parts.redaction.text(entry.text), is_error=True))
+            yield Appended(message=_refusal(parts, entry))
             yield entry.event
             if entry.error is not None:
                 raise entry.error
@@ -96,6 +96,16 @@ async def _run_group(
             event, message = _finish(parts, entry, _settled(entry, outcome), duration_ms)
             yield Appended(message=message)
             yield event
+
+
+def _refusal(parts: Parts, entry: Refused) -> Message:
+    """What the model is told. Raises LimitReached (`loop`) for the sixth call that cannot run in the same way."""
+    note = ""
+    if isinstance(entry.event, ToolErrored):
+        name, sent = entry.call.name, {"arguments": entry.call.arguments}
+        parts.repeat.before(name, sent)
+        note = parts.repeat.after(name, sent, "read", entry.text, is_success=False)
+    return answer(entry.call, parts.redaction.text(entry.text) + note, is_error=True)
 
 
 def _settled(entry: Prepared, outcome: _Outcome) -> ToolResult:

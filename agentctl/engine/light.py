@@ -8,6 +8,7 @@ from agentctl.core.record import Record
 from agentctl.core.streams import closing
 from agentctl.core.types import Message, ModelInfo, Request, RequestOptions, SystemBlock, Text
 from agentctl.engine.admission import admitted
+from agentctl.engine.context import message_tokens
 from agentctl.engine.parts import Parts
 
 THINKING_TOKENS = 3_000
@@ -49,7 +50,7 @@ async def ask_light(parts: Parts, order: str, text: str, *, max_output_tokens: i
                         async with closing(admitted(parts, request)) as said:
                             items += [other async for other in said]
                     case Completed():
-                        items.append(parts.budget.spend(item.usage))
+                        items.append(parts.budget.spend(item.usage, written=message_tokens(item.message)))
                         answer = item.message.text if item.stop in ("end", "length") else ""
                     case _:
                         continue

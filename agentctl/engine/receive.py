@@ -21,6 +21,7 @@ from agentctl.core.streams import closing
 from agentctl.core.types import Message, Request, Usage
 from agentctl.engine.admission import admitted
 from agentctl.engine.budget import UNKNOWN_MAXIMUM
+from agentctl.engine.context import message_tokens
 from agentctl.engine.parts import Parts
 
 _GROWTH = 4
@@ -28,7 +29,7 @@ _GROWTH = 4
 
 
 class Answer:
-    """Asks until there is a usable answer: at most twice for a cut one, at most twice for an empty one."""
+    """Asks until there is a usable answer: once more for a cut one, and once more for an empty one."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -57,30 +58,35 @@ class Answer:
 
     async def receive(self, request: Request) -> AsyncIterator[Item]:
         """The events of the answer. Raises ProviderError when there is none that can be used."""
-        async with closing(self._ask(request)) as items:
-            async for item in items:
-                yield item
-        request = request.replace(model=self._parts.context.model)  # a fallback may have answered
-        if self.completed.stop == "length":
-            higher = _higher_limit(request)
-            if higher is None:
-                raise _cut(self.completed, request)
-            yield _again(f"the answer was cut by its length; asking again with {higher:,} output tokens")
-            async with closing(self._ask(higher_request := _with_limit(request, higher))) as items:
-                async for item in items:
-                    yield item
-            if self.completed.stop == "length":
-                raise _cut(self.completed, higher_request)
-        if self.completed.stop != "refused" and _is_empty(self.message):
-            yield _again("the answer had neither text nor calls")
+        tried: set[str] = set()
+        while True:
             async with closing(self._ask(request)) as items:
                 async for item in items:
                     yield item
-            if self.completed.stop != "refused" and _is_empty(self.message):
-                raise ProviderError("the model answered twice with neither text nor calls", kind="empty_answer")
-        if self.completed.stop == "refused":
-            why = f": {self.completed.detail}" if self.completed.detail else ""
-            raise ProviderError(f"the model refused to answer{why}", kind="refusal")
+            request = request.replace(model=self._parts.context.model)  # a fallback may have answered
+            flaw = self._flaw()
+            match flaw:
+                case "":
+                    return
+                case "length" if "length" not in tried and (higher := _higher_limit(request)) is not None:
+                    request = _with_limit(request, higher)
+                    yield _again(f"the answer was cut by its length; asking again with {higher:,} output tokens")
+                case "length":
+                    raise _cut(self.completed, request)
+                case "empty" if "empty" not in tried:
+                    yield _again("the answer had neither text nor calls")
+                case "empty":
+                    raise ProviderError("the model answered twice with neither text nor calls", kind="empty_answer")
+                case _:
+                    why = f": {self.completed.detail}" if self.completed.detail else ""
+                    raise ProviderError(f"the model refused to answer{why}", kind="refusal")
+            tried.add(flaw)
+
+    def _flaw(self) -> str:
+        """Why the answer cannot be used: refused, length, empty; nothing when it can."""
+        if self.completed.stop in ("refused", "length"):
+            return self.completed.stop
+        return "" if self.message.calls or self.message.text.strip() else "empty"
 
     async def _ask(self, request: Request) -> AsyncIterator[Item]:
         budget = self._parts.budget
@@ -126,13 +132,9 @@ class Answer:
             case Completed():
                 self._completed = item
                 self.usage = item.usage
-                return budget.spend(item.usage)
+                return budget.spend(item.usage, written=message_tokens(item.message))
             case Retry() | Notice():
                 return item
-
-
-def _is_empty(message: Message) -> bool:
-    return not message.calls and not message.text.strip()
 
 
 def _again(reason: str) -> Retry:

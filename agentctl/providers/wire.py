@@ -31,7 +31,7 @@ _ANSWER_KEYS = ("choices", "output", "content")
 
 
 class WireProvider:
-    """Asks one endpoint once per stream. Failures carry the tokens they cost in `usage`."""
+    """Asks one endpoint once per stream. Failures of a stream that had begun carry what is known of its `usage`."""
 
     def __init__(self, adapter: Adapter, endpoint: Endpoint, transport: Transport) -> None:
         self._adapter = adapter
@@ -53,16 +53,18 @@ class WireProvider:
     async def stream_healed(self, request: Request, healing: Healing) -> AsyncIterator[StreamItem]:
         """The same as `stream`, with the request changed as `healing` says."""
         decoder = self._adapter.from_stream(request, self._endpoint)
+        has_begun = False
         try:
             async with self._transport.open(self._wire_request(request, healing)) as response:
                 if not 200 <= response.status < 300:
                     raise await _refusal(response)
                 async with closing(_read(response, decoder)) as items:
                     async for item in items:
+                        has_begun = True
                         yield item
             yield decoder.finish()
         except ProviderError as error:
-            if error.usage is None and decoder.usage.total:
+            if error.usage is None and (has_begun or decoder.usage.total):
                 error.usage = decoder.usage
             raise
 

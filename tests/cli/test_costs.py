@@ -113,3 +113,25 @@ def test_a_service_that_says_no_usage_is_not_guessed(world: World, served: Any) 
     server = served([Turn(text="ok", usage=None)])
     ran = world.run("-p", "x", "--json", *PRICE, server=server).ended("completed", 0)
     assert sum(ran.done["usage"].values()) == 0
+    assert ran.done["cost_usd"] is None
+
+
+@pytest.mark.parametrize("cap", [("--max-tokens", "12000"), ("--max-cost", "0.03")])
+def test_caps_hold_where_a_service_says_no_usage(world: World, served: Any, cap: tuple[str, str]) -> None:
+    """By what was sent and received. The cost stays unknown, and that is said once."""
+    looks = [Turn(text="x" * 400, calls=[Call("list_dir", {"path": ".", "depth": n})], usage=None) for n in range(1, 9)]
+    server = served(looks)
+    ran = world.run("-p", "x", "--json", *PRICE, *cap, server=server).ended("limit", 5)
+    assert 2 <= len(server.requests) <= 5
+    sent = sum(len(request.raw) for request in server.requests)
+    assert sent / 5 < 12_000, "not long before"
+    assert ran.done["cost_usd"] is None
+    assert [event["code"] for event in ran.of("notice")].count("usage-unknown") == 1
+
+
+def test_caps_count_what_was_sent_for_answers_that_broke_off(world: World, served: Any) -> None:
+    broken = Turn(text="half", delta=1, fault=Fault(cut_after=4, cut="fin"), repeat=2)
+    server = served([broken, Turn(text="ok")])
+    ran = world.run("-p", "x", "--json", "--max-tokens", "5000", server=server).ended("limit", 5)
+    assert len(server.requests) == 2
+    assert ran.done["usage"]["input"] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -10,7 +11,18 @@ import pytest
 from agentctl.core.errors import DeniedTooOften, LimitReached, ProviderError, StreamBroken, ToolFailure
 from agentctl.core.events import Event
 from agentctl.core.ports import Appended, Attempt, Item, Metered, Spent, TextPiece
-from agentctl.core.types import Message, ModelInfo, Price, Request, RequestOptions, Text, ToolAnswer, ToolResult, Usage
+from agentctl.core.types import (
+    Message,
+    ModelInfo,
+    Price,
+    Request,
+    RequestOptions,
+    Text,
+    ToolAnswer,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from agentctl.engine.budget import Budget, Limits
 from agentctl.engine.context import Context, message_tokens
 from agentctl.engine.loop import run_turn
@@ -278,6 +290,35 @@ def test_state_tools_do_not_reset_the_repeat_guard() -> None:
     assert caught.value.limit == "loop"
 
 
+@pytest.mark.parametrize(
+    "stuck",
+    [
+        lambda n: call("no_such_tool", a=1),
+        lambda n: ToolCall(id=f"c{n}", name="read", arguments='{"broken'),
+        lambda n: ToolCall(id=f"c{n}", name="read", arguments="[1]"),
+    ],
+    ids=["no such tool", "broken", "no object"],
+)
+def test_calls_that_cannot_run_are_a_loop_too(stuck: Callable[[int], ToolCall]) -> None:
+    numbers = itertools.count()
+    world = World(lambda request: says(stuck(next(numbers))), tools=[RecordingTool("read")])
+    with pytest.raises(LimitReached) as caught:
+        world.run()
+    assert caught.value.limit == "loop"
+    assert [NOTE.strip() in content for content, _ in world.answers()] == [False, False, True, False, False]
+
+
+def test_identical_reads_of_one_step_are_a_loop_too() -> None:
+    tool = RecordingTool("read")
+    same = [ToolCall(id=f"c{n}", name="read", arguments='{"path":"a"}') for n in range(7)]
+    with pytest.raises(LimitReached, match="asked for 6 times"):
+        World(says(*same), says("x"), tools=[tool]).run()
+    assert len(tool.calls) == 5
+    other = RecordingTool("read")
+    World(says(*same[:5]), says("x"), tools=[other]).run()
+    assert len(other.calls) == 5
+
+
 # --- answers that are none ------------------------------------------------------------------------------------------
 
 
@@ -301,6 +342,21 @@ def test_two_empty_answers_end_the_turn_and_one_does_not() -> None:
     assert World(says(" "), says("there")).run().history[-1].text == "there"
     with pytest.raises(ProviderError, match="neither text nor calls"):
         World(says("")).run()
+
+
+@pytest.mark.parametrize("flaws", [("empty", "length", "length"), ("length", "empty", "length"), ("empty", "refused")])
+def test_an_answer_with_one_flaw_after_another_is_none(flaws: tuple[str, ...]) -> None:
+    tool = RecordingTool("bash", "exec")
+    answers = {
+        "empty": says(""),
+        "length": says("half", call("bash"), stop="length"),
+        "refused": says("no", call("bash"), stop="refused"),
+    }
+    world = World(*(answers[flaw] for flaw in flaws), says("whole"), tools=[tool], max_output_tokens=100)
+    with pytest.raises(ProviderError):
+        world.run()
+    assert tool.calls == []
+    assert len(world.provider.requests) == len(flaws)
 
 
 def test_a_refusal_is_not_retried() -> None:
