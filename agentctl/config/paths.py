@@ -44,6 +44,14 @@ class Homes(Record):
         return self.data / "memory"
 
 
+def working_folder() -> Path:
+    """The folder of this process; its last known name when it was deleted, which then does not exist."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path(os.environ.get("PWD") or _NOWHERE)
+
+
 def homes(env: Mapping[str, str]) -> Homes:
     """AGENTCTL_HOME moves all four below itself. Otherwise the platform's places; relative XDG values are ignored.
 
@@ -69,7 +77,8 @@ def _home(name: str, env: Mapping[str, str]) -> Path:
     if given.is_absolute():
         return given / "agentctl"
     if sys.platform.startswith("linux"):  # the rule is one line here, and platformdirs costs half an interpreter start
-        return Path(env.get("HOME") or _home_of_user(), default, "agentctl")
+        home = env.get("HOME", "")  # a relative one would be another folder in each step
+        return Path(home if home.startswith("/") else _home_of_user(), default, "agentctl")
     import platformdirs
 
     places = platformdirs.PlatformDirs("agentctl", appauthor=False)

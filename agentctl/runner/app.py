@@ -24,6 +24,7 @@ from agentctl.engine.prompt import Prompt
 from agentctl.engine.repeat import RepeatGuard
 from agentctl.engine.view import View
 from agentctl.policy.engine import PolicyEngine
+from agentctl.runner.answer_file import AnswerFile
 from agentctl.runner.changes import Changes
 from agentctl.runner.inputs import InputReader, Inputs, read_prompt_file, read_stdin
 from agentctl.runner.people import People, goes_on
@@ -65,6 +66,7 @@ class Assembly:
         people: People,
         cwd: Path,
         changes: Changes,
+        answer_file: AnswerFile | None,
         closers: list[Callable[[], object]],
     ) -> None:
         self.settings = settings
@@ -87,7 +89,7 @@ class Assembly:
         self.changed_policy = saved is not None and saved.policy not in ("", init.policy.digest if init.policy else "")
         """The session went on under other rules so far; those of this run count."""
         self.changes = changes
-        self.output = Path(settings.output) if settings.output else None
+        self.answer_file = answer_file
         self._cwd = cwd
         self._closers = closers
 
@@ -141,6 +143,7 @@ async def assemble(
     `hardening` is what could not be done to protect this process, see sandbox/levels.py. With `is_preview` nothing
     is saved: somebody only looks at what a run would be.
     """
+    answer_file = AnswerFile(settings.output) if settings.output and not is_preview else None
     keeping = settings.replace(ephemeral=True) if is_preview else settings
     secrets, named = run_secrets(env, settings.secret_env, settings.root)
     redactor = Redactor(secrets)
@@ -211,6 +214,7 @@ async def assemble(
         people=people,
         cwd=cwd,
         changes=tape.changes(changes) if tape else changes,
+        answer_file=answer_file,
         closers=[
             workspace.close,
             outputs.close,

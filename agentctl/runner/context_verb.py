@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agentctl.config.options import Options
+from agentctl.config.paths import working_folder
 from agentctl.config.settings import Settings, resolve
 from agentctl.core.codec import dumps
 from agentctl.core.errors import AuthError
@@ -30,7 +31,7 @@ NO_KEY = "context"
 @verb
 def context(options: Options) -> int:
     """System prompt by section, tools, messages and state, as the first request of a run would hold them."""
-    document = asyncio.run(_document(options, dict(os.environ), Path.cwd()))
+    document = asyncio.run(_document(options, dict(os.environ), working_folder()))
     return show(options, document, _lines(document))
 
 

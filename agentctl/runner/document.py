@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from agentctl.config.options import Options
+from agentctl.config.paths import working_folder
 from agentctl.config.settings import Settings, resolve
 from agentctl.core.codec import dumps
 from agentctl.core.errors import AgentctlError
@@ -34,7 +34,7 @@ def is_json(options: Options) -> bool:
 
 
 def settings_of(options: Options) -> Settings:
-    return resolve(options, env=dict(os.environ), cwd=Path.cwd())
+    return resolve(options, env=dict(os.environ), cwd=working_folder())
 
 
 def show(options: Options, document: object, lines: Iterable[str]) -> int:

@@ -6,9 +6,9 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from agentctl.config.options import Options
+from agentctl.config.paths import working_folder
 from agentctl.core.events import Done, Stamped
 from agentctl.core.record import Record
 from agentctl.runner.clock import SystemClock
@@ -32,7 +32,7 @@ def events(options: Options) -> Iterator[Stamped]:
     """
     with asyncio.Runner() as runner:
         stop = Stop()
-        run = Run(options, env=dict(os.environ), cwd=Path.cwd(), clock=SystemClock(), stop=stop)
+        run = Run(options, env=dict(os.environ), cwd=working_folder(), clock=SystemClock(), stop=stop)
         stream = run.events()
 
         async def following() -> Stamped | None:

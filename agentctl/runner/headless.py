@@ -9,6 +9,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 
 from agentctl.config.options import Options
+from agentctl.config.paths import working_folder
 from agentctl.config.settings import Settings, resolve
 from agentctl.core.codec import encode_event
 from agentctl.core.endings import ENDINGS
@@ -30,15 +31,17 @@ from agentctl.core.signals import hold_signals
 from agentctl.core.types import Usage
 from agentctl.engine.loop import run_turn
 from agentctl.runner.account import Account
+from agentctl.runner.answer_file import NotDelivered
 from agentctl.runner.app import Assembly, assemble
 from agentctl.runner.choice import choose_session
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.entries import save
 from agentctl.runner.failure import error_event, startup_init
+from agentctl.runner.output import explain_failure
 from agentctl.runner.plane import Turn
 from agentctl.runner.saving import prune_after, write_rest
 from agentctl.runner.secrets import startup_redactor
-from agentctl.runner.show import Show
+from agentctl.runner.show import LAST_LINE_S, Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Launcher, Stop, stop_after
 from agentctl.sandbox.levels import harden_self
@@ -47,6 +50,8 @@ from agentctl.state.selection import Selected
 READER_CHECK_S = 0.5
 AFTER_S = 1.0
 """What the wall clock keeps for the end: nothing behind the answer may turn it into a timeout."""
+READER_S = 30.0
+"""How long the last line of a turn that has ended by itself waits for whoever reads stdout."""
 CLOSE_S = 2.0
 """How long connections and the watcher may take to close after the last line."""
 
@@ -176,6 +181,11 @@ class Run:
                 yield stamped
         assembly.check_strict()
 
+    def seconds_left(self, most: float) -> float:
+        """Of the wall clock, with a moment for the last line in any case."""
+        left = self.settings.timeout - (self._clock.monotonic() - self._started) if self.settings else most
+        return min(most, max(LAST_LINE_S, left))
+
     def _position(self) -> tuple[int, int]:
         return max(1, self._turn), self._assembly.parts.budget.steps if self._assembly else 0
 
@@ -263,15 +273,11 @@ class Run:
     def _deliver(self) -> AgentctlError | None:
         """Writes the answer to -o. Returns the failure instead of raising it."""
         assembly = self._assembly
-        if not assembly or assembly.output is None:
-            return None
-        from agentctl.core.files import replace_file
-
         try:
-            text = assembly.redactor.text(self._account.text)
-            replace_file(assembly.output, (text + "\n").encode("utf-8", "replace"))
-        except OSError as failure:
-            return AgentctlError(f"-o {str(assembly.output)!r} cannot be written: {failure.strerror or failure}")
+            if assembly and assembly.answer_file:
+                assembly.answer_file.write(assembly.redactor.text(self._account.text))
+        except NotDelivered as failure:
+            return failure
         return None
 
     def last_word(self, error: AgentctlError) -> list[bytes]:
@@ -289,7 +295,7 @@ class Run:
             budget.abandon()
         usage = budget.usage if budget else Usage()
         files = assembly.changes.paths(account.files) if assembly else []
-        is_answer = error is None or isinstance(error, DeniedAtEnd)
+        is_answer = error is None or isinstance(error, (DeniedAtEnd, NotDelivered))
         return Done(
             ended=ended,
             exit_code=exit_code_of(error) if error else 0,
@@ -356,7 +362,7 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
     run = Run(
         options,
         env=env,
-        cwd=Path.cwd(),
+        cwd=working_folder(),
         clock=SystemClock(),
         stop=stop,
         hardening=harden_self(),
@@ -366,25 +372,26 @@ async def _main(options: Options, early: EarlySignals, *, is_demo: bool) -> int:
     stop.bind(lambda error: show.give_up(run.last_word(error), run.done))
     early.hand_over(stop, run.interrupt)
     watch = asyncio.create_task(_watch_around(show, stop, Launcher(env)))
+    unsaid: AgentctlError | None = None
     async with aclosing(run.events()) as events:
         async for stamped in events:
             show.stamper = run.stamper
             if run.settings is not None:
                 show.adopt(run.settings)
             try:
-                await show.show(stamped)
+                await show.show(stamped, LAST_LINE_S if stop.reason else run.seconds_left(READER_S))
             except asyncio.CancelledError:
                 if stop.take() is None:
                     raise
             except AgentctlError as error:
+                unsaid = error if stamped.event is run.done else None
                 stop.note(error)
-            except TimeoutError:
-                break  # nobody reads the last line
     watch.cancel()
     stop.finish()
     hold_signals()
     show.explain(run.error)
-    return run.done.exit_code if run.done else ENDINGS["error"].exit_code
+    code = run.done.exit_code if run.done else ENDINGS["error"].exit_code
+    return explain_failure(unsaid, code) if unsaid else code
 
 
 async def _watch_around(show: Show, stop: Stop, launcher: Launcher) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from agentctl.config.paths import working_folder
 from agentctl.config.settings import Settings
 from agentctl.core.errors import ProviderError, TimedOut
 from agentctl.core.ports import Attempt, Completed, Provider
@@ -42,7 +43,7 @@ def compact(settings: Settings, notes: Callable[[], Sequence[Note]], replace: Re
         why = f"Nothing to do: {len(found)} notes, {len(old)} never recalled; it takes {MIN_NOTES} and {MIN_UNUSED}."
         return Compaction(is_done=False, before=len(found), after=len(found), why=why, usage=as_dict(Usage()))
     budget = _budget(settings)
-    new = asyncio.run(_ask(settings, budget, old, dict(os.environ), Path.cwd()))
+    new = asyncio.run(_ask(settings, budget, old, dict(os.environ), working_folder()))
     if replace(old, new) is None:
         why = "Nothing was changed: another run used the notes in the meantime. Run it again."
         return Compaction(is_done=False, before=len(found), after=len(found), why=why, usage=as_dict(budget.usage))

@@ -10,9 +10,10 @@ import asyncio
 import os
 import select
 import stat
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from agentctl.config.paths import working_folder
 from agentctl.core.codec import dumps, encode_event
 from agentctl.core.errors import AgentctlError, Cancelled, exit_code_of
 from agentctl.core.text import clean, one_line
@@ -55,9 +56,11 @@ class Stdout:
             self._write_some()
 
     def write_now(self, data: bytes, wait_s: float) -> None:
-        """Without an event loop: at most `wait_s` seconds of waiting for the reader, then the rest is lost."""
+        """Without an event loop. Raises AgentctlError when nobody reads for `wait_s` seconds: the rest is lost."""
         self._pending += data
-        while self._pending and self._is_ready(wait_s):
+        while self._pending:
+            if not self._is_ready(wait_s):
+                raise not_read(wait_s)
             self._write_some()
 
     def is_reader_gone(self) -> bool:
@@ -94,6 +97,12 @@ class Stdout:
             await ready.wait()
         finally:
             loop.remove_writer(self._descriptor)
+
+
+def not_read(seconds: float) -> AgentctlError:
+    return AgentctlError(
+        f"nobody read stdout for {seconds:g} s; the rest of it is lost", hint="Is the program behind the pipe stuck?"
+    )
 
 
 def print_bytes(data: bytes) -> None:
@@ -151,14 +160,15 @@ def report_failure(error: AgentctlError, argv: Sequence[str]) -> int:
     from agentctl.runner.clock import SystemClock
     from agentctl.runner.failure import run_failure
 
-    form = wants_json(argv)
+    form = wants_json(argv) or (found if (found := format_of_variables(os.environ)) != "text" else None)
     if argv and not argv[0].startswith("-") and argv[0] != "demo":
         return report_verb_failure(error, is_json=form is not None)
-    lines = [encode_event(stamped) for stamped in run_failure(error, cwd=str(Path.cwd()), now=SystemClock().now())]
+    lines = [
+        encode_event(stamped) for stamped in run_failure(error, cwd=str(working_folder()), now=SystemClock().now())
+    ]
     if form is not None:
-        said = masked(b"".join(lines if form == "jsonl" else lines[-1:]).decode())
-        Stdout().write_now(said.encode(), wait_s=2.0)
-    return _explain(error)
+        _write_last(b"".join(lines if form == "jsonl" else lines[-1:]))
+    return explain_failure(error)
 
 
 def report_verb_failure(error: AgentctlError, *, is_json: bool) -> int:
@@ -166,15 +176,35 @@ def report_verb_failure(error: AgentctlError, *, is_json: bool) -> int:
     from agentctl.runner.failure import verb_failure
 
     if is_json:
-        Stdout().write_now(masked(dumps(verb_failure(error)).decode()).encode() + b"\n", wait_s=2.0)
-    return _explain(error)
+        _write_last(dumps(verb_failure(error)) + b"\n")
+    return explain_failure(error)
 
 
-def _explain(error: AgentctlError) -> int:
-    code = exit_code_of(error)
-    for line in describe(error) if code != READER_GONE else ():
+def _write_last(data: bytes) -> None:
+    """The document of a failure. Where stdout takes nothing, stderr and the exit code have to do."""
+    with suppress(AgentctlError):
+        Stdout().write_now(masked(data.decode()).encode(), wait_s=2.0)
+
+
+def explain_failure(error: AgentctlError, code: int = 0) -> int:
+    """The failure on stderr; a reader that left wants to hear nothing. Returns `code`, or that of the failure."""
+    own = exit_code_of(error)
+    for line in describe(error) if own != READER_GONE else ():
         say(masked(line))
-    return code
+    return code or own
+
+
+def format_of_variables(env: Mapping[str, str]) -> str | None:
+    """The output format that the environment asks for; None when it says nothing that is one."""
+    said = env.get("AGENTCTL_FORMAT", "")
+    if said in ("text", "json", "jsonl"):
+        return said
+    return "jsonl" if is_on(env.get("AGENTCTL_JSON", "")) else None
+
+
+def is_on(value: str) -> bool:
+    """Whether the value of a variable switches something on."""
+    return value.lower() in ("1", "true", "yes", "on")
 
 
 def wants_json(argv: Sequence[str]) -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from agentctl.config.options import Options
+from agentctl.config.paths import working_folder
 from agentctl.config.settings import Settings
 from agentctl.config.trust import WorkspaceReader
 from agentctl.core.errors import AuthError, ProviderError, TimedOut, UsageError
@@ -112,7 +112,7 @@ async def _compact(settings: Settings, saved: SavedSession, redactor: Redactor) 
 def _model(settings: Settings, saved: SavedSession) -> tuple[ModelInfo, Provider, str]:
     """The model of a run that goes on, and why there is none. Raises UsageError for one that was asked for."""
     try:
-        model, provider = run_model(settings, saved, dict(os.environ), SystemClock(), Path.cwd(), is_demo=False)
+        model, provider = run_model(settings, saved, dict(os.environ), SystemClock(), working_folder(), is_demo=False)
     except (AuthError, UsageError) as error:
         if settings.model is not None:
             raise

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from agentctl.config.options import Options
+from agentctl.config.paths import working_folder
 from agentctl.config.settings import Settings
 from agentctl.core.codec import dumps, message_to_dict
 from agentctl.core.errors import AgentctlError, UsageError
@@ -158,7 +158,7 @@ def sessions_export(options: Options, session: str, file: str | None) -> int:
     settings = settings_of(options)
     sessions = sessions_of(settings)
     session_id = sessions.find(session, "session")
-    target = Path.cwd() / (file or f"agentctl-session-{session_id}.tar.gz")
+    target = working_folder() / (file or f"agentctl-session-{session_id}.tar.gz")
     folder = state_root(settings.root) / session_id
     try:
         check_inside(folder, settings.root)
@@ -180,7 +180,7 @@ def sessions_import(options: Options, file: str) -> int:
 
     settings = settings_of(options)
     sessions = sessions_of(settings)
-    source = Path.cwd() / file
+    source = working_folder() / file
     archive = read_archive(source)
     session_id = new_id() if options.fork else archive.session
     path = sessions.path(session_id)

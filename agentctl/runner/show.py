@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings
@@ -14,7 +15,7 @@ from agentctl.core.errors import AgentctlError
 from agentctl.core.events import Done, ReasoningDelta, Stamped, TextDelta
 from agentctl.core.text import cut_end
 from agentctl.runner.fence import plain_answer
-from agentctl.runner.output import Stdout, end_fence, say
+from agentctl.runner.output import Stdout, end_fence, format_of_variables, is_on, not_read, say
 from agentctl.runner.progress import closing_lines, failure_lines, problem_lines, progress_lines
 from agentctl.runner.stamp import COALESCE_S, Stamper
 
@@ -43,14 +44,17 @@ class Show:
         """The settings are known: a config file may have had a say."""
         self.format, self._is_quiet, self._is_debug = settings.format, settings.quiet, settings.debug
 
-    async def show(self, stamped: Stamped) -> None:
-        """Raises Cancelled when the reader of stdout is gone."""
+    async def show(self, stamped: Stamped, last_line_s: float = LAST_LINE_S) -> None:
+        """Raises Cancelled when the reader of stdout is gone. The last line waits `last_line_s` for it."""
         event = stamped.event
         if not isinstance(event, (TextDelta, ReasoningDelta)):
             self._say(stamped)
         if isinstance(event, Done):
-            async with asyncio.timeout(LAST_LINE_S):
-                await self._show_done(event, stamped)
+            try:
+                async with asyncio.timeout(last_line_s):
+                    await self._show_done(event, stamped)
+            except TimeoutError:
+                raise not_read(last_line_s) from None
             self._is_done_shown.set()
         elif self.format == "jsonl":
             await self._stdout.write(encode_event(stamped))
@@ -66,10 +70,11 @@ class Show:
         """
         if not lines and threading.current_thread() is not threading.main_thread():
             self._is_done_shown.wait(LAST_LINE_S / 4)
-        if self.format == "jsonl":
-            self._stdout.write_now(b"".join(lines), LAST_LINE_S / 4)
-        elif self.format == "json":
-            self._stdout.write_now(b"".join(lines[-1:]), LAST_LINE_S / 4)
+        with suppress(AgentctlError):  # the exit code says how the run ended, whoever hears of it
+            if self.format == "jsonl":
+                self._stdout.write_now(b"".join(lines), LAST_LINE_S / 4)
+            elif self.format == "json":
+                self._stdout.write_now(b"".join(lines[-1:]), LAST_LINE_S / 4)
         end_fence()
         os._exit(done.exit_code if done else 1)
 
@@ -121,15 +126,10 @@ class Show:
 
 def wanted_format(options: Options, env: Mapping[str, str]) -> str:
     """The output format from flags and variables alone; a config file that cannot be read must not change it."""
-    if options.format:
-        return options.format
     if options.json:
         return "jsonl"
-    said = env.get("AGENTCTL_FORMAT", "")
-    if said in ("text", "json", "jsonl"):
-        return said
-    return "jsonl" if _is_on(env, "AGENTCTL_JSON") else "text"
+    return options.format or format_of_variables(env) or "text"
 
 
 def _is_on(env: Mapping[str, str], name: str) -> bool:
-    return env.get(name, "").lower() in ("1", "true", "yes", "on")
+    return is_on(env.get(name, ""))
