@@ -230,9 +230,7 @@ def _root(flags: Layer, cwd: Path) -> Path:
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         name = f"-C: {said.value}" if said else f"the working folder {str(root)!r}"
-        raise UsageError(
-            f"{name} {what}.", hint="Name an existing folder with -C." if not said else "Name an existing folder."
-        )
+        raise UsageError(f"{name} {what}.", hint="Name an existing folder with -C.")
     return root
 
 

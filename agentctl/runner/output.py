@@ -22,6 +22,7 @@ from agentctl.runner.fence import Fence, defused, is_actions
 _CHUNK = 4096
 """At most what POSIX lets a pipe take at once when it says it is writable."""
 READER_GONE = 141
+_FORMATS = ("text", "json", "jsonl")
 
 _fences: list[Fence] = []
 """The one around stderr of this process, made at the first line."""
@@ -160,13 +161,12 @@ def report_failure(error: AgentctlError, argv: Sequence[str]) -> int:
     from agentctl.runner.clock import SystemClock
     from agentctl.runner.failure import run_failure
 
-    form = wants_json(argv) or (found if (found := format_of_variables(os.environ)) != "text" else None)
+    form = format_of_words(argv) or format_of_variables(os.environ) or "text"
     if argv and not argv[0].startswith("-") and argv[0] != "demo":
-        return report_verb_failure(error, is_json=form is not None)
-    lines = [
-        encode_event(stamped) for stamped in run_failure(error, cwd=str(working_folder()), now=SystemClock().now())
-    ]
-    if form is not None:
+        return report_verb_failure(error, is_json=form != "text")
+    events = run_failure(error, cwd=str(working_folder()), now=SystemClock().now())
+    lines = list(map(encode_event, events))
+    if form != "text":
         _write_last(b"".join(lines if form == "jsonl" else lines[-1:]))
     return explain_failure(error)
 
@@ -197,7 +197,7 @@ def explain_failure(error: AgentctlError, code: int = 0) -> int:
 def format_of_variables(env: Mapping[str, str]) -> str | None:
     """The output format that the environment asks for; None when it says nothing that is one."""
     said = env.get("AGENTCTL_FORMAT", "")
-    if said in ("text", "json", "jsonl"):
+    if said in _FORMATS:
         return said
     return "jsonl" if is_on(env.get("AGENTCTL_JSON", "")) else None
 
@@ -207,13 +207,15 @@ def is_on(value: str) -> bool:
     return value.lower() in ("1", "true", "yes", "on")
 
 
-def wants_json(argv: Sequence[str]) -> str | None:
-    """Which JSON form a command line asks for, as far as it can be read: json, jsonl or None."""
+def format_of_words(argv: Sequence[str]) -> str | None:
+    """The output format that a command line asks for, as far as it can be read; None when it says nothing."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
+    if "--json" in words:
+        return "jsonl"
     for place, word in enumerate(words):
         value = word.removeprefix("--format=") if word.startswith("--format=") else None
         if word == "--format" and place + 1 < len(words):
             value = words[place + 1]
-        if value in ("json", "jsonl"):
+        if value in _FORMATS:
             return value
-    return "jsonl" if "--json" in words else None
+    return None
