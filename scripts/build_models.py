@@ -65,6 +65,9 @@ LITELLM_PRICES = {
     "cache_read": "cache_read_input_token_cost",
     "cache_write": "cache_creation_input_token_cost",
 }
+NEVER_REASONS = re.compile(r"(?:ft:)?(?:chatgpt-4o|gpt-3\.?5|gpt-4)")
+"""Lines of OpenAI's models that end before reasoning began: the tables say only which models reason, and these refuse
+every setting of it."""
 LITELLM_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 MTOK = 1_000_000
 
@@ -194,6 +197,9 @@ def add_litellm(rows: dict[str, Row], table: dict[str, Row], vendor: str) -> Non
         elif is_chat_name(vendor, key):
             complete(rows.setdefault(key, {"model": key, **dated(rows, key)}), entry)
     inherit(rows, known)
+    for key, row in rows.items():
+        if vendor in ("openai", "azure") and row.get("reasoning") is None and NEVER_REASONS.match(key):
+            row["reasoning"] = False
 
 
 def dated(rows: dict[str, Row], key: str) -> Row:

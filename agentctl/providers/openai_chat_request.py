@@ -31,8 +31,6 @@ _CACHE_KEY_LIMIT = 64
 _EMPTY_CONTENT: Mapping[str, JsonObject] = {"null": {"content": None}, "empty": {"content": ""}, "omit": {}}
 _MAX_TOKENS_FIELDS = ("max_tokens", "max_completion_tokens")
 _LEVEL_OF_THE_SERVICE = "medium"
-_SWITCHES = ("toggle", "think-flag")
-"""Ways of thinking that every model of their services takes, and that are on unless they are switched off."""
 
 
 def chat_body(request: Request, endpoint: Endpoint, healing: Healing, history: ChatHistory) -> JsonObject:
@@ -98,7 +96,7 @@ def _thinking(request: Request, profile: Profile, healing: Healing) -> JsonObjec
     think, reasons = request.options.think, request.model.reasoning
     if profile.thinking == "toggle" and healing.drops_reasoning:
         return {"thinking": {"type": "disabled"}}
-    is_needless = think == _LEVEL_OF_THE_SERVICE or (think == "off" and profile.thinking not in _SWITCHES)
+    is_needless = think == _LEVEL_OF_THE_SERVICE or (think == "off" and not profile.takes_off)
     if reasons is False or (reasons is None and is_needless):
         return {}
     fields = _THINKING.get(profile.thinking)

@@ -31,6 +31,8 @@ class Profile(Record):
     """How a thinking level goes on the wire: none, effort (chat reasoning_effort), reasoning (reasoning.effort, also
     Responses), budget or adaptive (Anthropic), toggle (chat thinking.type with reasoning_effort), think-flag (chat
     chat_template_kwargs.enable_thinking)."""
+    takes_off: bool = False
+    """`off` is said to every model: the service takes it for those that do not reason, too."""
     efforts: Mapping[str, str] = EFFORTS
     """Thinking level to the service's word for it; a level without a word sends no effort."""
     reasoning_echo: str = ""
@@ -99,11 +101,12 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             _claude("bedrock"),
             _claude("vertex"),
             _compatible("compatible", efforts=_UP_TO_HIGH),
-            _compatible("openrouter", thinking="reasoning", answer_parts=("openai-responses",)),
+            _compatible("openrouter", thinking="reasoning", takes_off=True, answer_parts=("openai-responses",)),
             _compatible("groq", max_tokens_field="max_completion_tokens", efforts=_UP_TO_HIGH),
             _compatible(
                 "deepseek",
                 thinking="toggle",
+                takes_off=True,
                 efforts=MappingProxyType({"low": "low", "medium": "high", "high": "high", "max": "max"}),
                 reasoning_echo="reasoning_content",
             ),
@@ -126,11 +129,16 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 assistant_between_tool_and_user=True,
             ),
             _compatible("gemini", efforts=_NONE_TO_HIGH, schema_rule="gemini"),
-            _compatible("ollama", efforts=_NONE_TO_HIGH, call_content="empty", recovers_calls=True),
+            _compatible("ollama", efforts=_NONE_TO_HIGH, takes_off=True, call_content="empty", recovers_calls=True),
             _compatible("lmstudio", efforts=_UP_TO_HIGH, parses_think_tags=True, recovers_calls=True),
-            _compatible("llamacpp", thinking="think-flag", efforts=_UP_TO_HIGH, recovers_calls=True),
+            _compatible("llamacpp", thinking="think-flag", takes_off=True, efforts=_UP_TO_HIGH, recovers_calls=True),
             _compatible(
-                "vllm", thinking="think-flag", efforts=_UP_TO_HIGH, parses_think_tags=True, recovers_calls=True
+                "vllm",
+                thinking="think-flag",
+                takes_off=True,
+                efforts=_UP_TO_HIGH,
+                parses_think_tags=True,
+                recovers_calls=True,
             ),
         )
     }

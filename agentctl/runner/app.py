@@ -257,14 +257,15 @@ async def _inputs(
     *,
     is_demo: bool,
 ) -> Inputs:
-    prompts = [prompt for prompt in settings.prompt if prompt != "-"]
-    if settings.prompt_file and settings.prompt_file != "-":
-        prompts.insert(0, await read_prompt_file(settings.prompt_file, cwd, trusted))
+    prompts = [None if prompt == "-" else prompt for prompt in settings.prompt]
+    if settings.prompt_file:
+        prompts.insert(0, await _prompt_of_file(settings.prompt_file, cwd, trusted))
+    if prompts.count(None) > 1:
+        raise UsageError(f"stdin is named as a prompt {prompts.count(None)} times", hint="It can be read once.")
     is_going_on = goes_on(settings) and not is_demo
-    wants_stdin = "-" in settings.prompt or settings.prompt_file == "-"
     if is_demo:
         prompts = prompts or ["Show what agentctl does in this folder."]
-    mode = "append" if wants_stdin else "none" if is_demo or is_going_on else settings.stdin
+    mode = "append" if None in prompts else "none" if is_demo or is_going_on else settings.stdin
     piped = await read_stdin(mode)
     reader = InputReader(workspace=workspace, cwd=cwd, outputs=outputs, may_read=policy.may_read, redact=redactor.text)
     inputs = reader.read(prompts=prompts, files=settings.file, images=settings.image, piped=piped)
@@ -276,6 +277,11 @@ async def _inputs(
             hint="Try `agentctl -p 'What does this repository do?'`, or `agentctl --help`.",
         )
     return inputs
+
+
+async def _prompt_of_file(path: str, cwd: Path, trusted: WorkspaceReader) -> str | None:
+    """None: stdin is the prompt."""
+    return None if path == "-" else await read_prompt_file(path, cwd, trusted)
 
 
 def _tools(

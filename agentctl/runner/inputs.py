@@ -121,18 +121,27 @@ class InputReader:
         self._redact = redact
         self._problems: list[Problem] = []
 
-    def read(self, *, prompts: Sequence[str], files: Sequence[str], images: Sequence[str], piped: Piped) -> Inputs:
-        """The prompts in order as messages; stdin, files and images join the first one."""
+    def read(
+        self, *, prompts: Sequence[str | None], files: Sequence[str], images: Sequence[str], piped: Piped
+    ) -> Inputs:
+        """The prompts in order as messages; what is piped, files and images join the first one.
+
+        None stands for what is piped, as a prompt; so it is without any prompt. Raises UsageError when it is nothing.
+        """
         used = StdinUsed(mode=piped.mode, chars=len(piped.text))
         blocks: list[str] = []
-        texts = list(prompts)
+        prompts = prompts or [None] * (piped.mode == "data")
+        if None in prompts and piped.mode != "data":
+            raise UsageError("-p -: stdin holds no text", hint="Pipe the prompt in, or give it behind -p.")
+        texts = [piped.text if prompt is None else prompt for prompt in prompts]
+        shown = [self._inline(self._redact(clean(text))) for text in texts]
         if piped.mode == "silent":
             self._problem(
                 "stdin-silent", "stdin", "the pipe gave nothing within 2 s", "Pass --stdin append to wait for it."
             )
         elif piped.mode == "data":
-            if not texts:
-                texts, used = [piped.text], used.replace(mode="prompt")
+            if None in prompts:
+                used = used.replace(mode="prompt", path=shown[prompts.index(None)][1])
             else:
                 block, path = self._block("stdin", piped.text)
                 blocks.append(block)
@@ -142,12 +151,15 @@ class InputReader:
                     "stdin-cut", "stdin", f"it has more than {MAX_STDIN_BYTES:,} bytes; the rest was dropped", ""
                 )
         blocks += [self._file_block(path) for path in files]
-        turns = [self._turn(text, blocks if n == 0 else [], images if n == 0 else ()) for n, text in enumerate(texts)]
+        turns = [
+            self._turn(text, prompt, blocks if n == 0 else [], images if n == 0 else ())
+            for n, (text, (prompt, _)) in enumerate(zip(texts, shown, strict=True))
+        ]
         return Inputs(turns=tuple(turns), stdin=used, problems=tuple(self._problems))
 
-    def _turn(self, text: str, blocks: Sequence[str], images: Sequence[str]) -> Message:
+    def _turn(self, text: str, prompt: str, blocks: Sequence[str], images: Sequence[str]) -> Message:
+        """`prompt` is the text as it is sent."""
         attached = [block for path in self._mentioned(text) if (block := self._mentioned_block(path))]
-        prompt, _ = self._inline(self._redact(clean(text)))
         parts: list[Part] = [Text(text=text) for text in (prompt, *blocks, *attached)]
         parts += [self._image(path) for path in images]
         return Message(role="user", parts=tuple(parts))

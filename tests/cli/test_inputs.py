@@ -91,6 +91,42 @@ def test_a_pipe_that_never_ends_is_bounded_by_the_clock(world: World, served: An
     os.close(write)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_stdin_as_one_prompt_of_several_keeps_its_place(world: World, served: Any, place: int) -> None:
+    said = ["alpha", "beta"]
+    said.insert(place, "-")
+    server = served([Turn(text=f"answer {n}") for n in range(3)])
+    words = [word for text in said for word in ("-p", text)]
+    ran = world.run(*words, "--json", server=server, stdin=b"from the pipe").ended("completed", 0)
+    expected = ["from the pipe" if text == "-" else text for text in said]
+    for request, text in zip(server.requests, expected, strict=True):
+        assert text in str(request.body["messages"][-1])
+        assert "Data from stdin" not in str(request.body)
+    assert [event["n"] for event in ran.of("turn-end")] == [1, 2]
+    assert ran.events[0]["stdin"]["mode"] == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("-p", "-", "-p", "-"), "named as a prompt 2 times"),
+        (("-p", "-", "--prompt-file", "-"), "named as a prompt 2 times"),
+        (("-p", "-", "-p", "x"), "holds no text"),
+    ],
+)
+def test_stdin_that_cannot_be_a_prompt(world: World, served: Any, words: tuple[str, ...], why: str) -> None:
+    server = served([Turn(text="ok")])
+    ran = world.run(*words, "--json", server=server, stdin=b" \n").ended("usage", 2)
+    assert why in ran.of("error")[0]["message"]
+    assert server.requests == []
+
+
+def test_a_long_prompt_from_stdin_is_kept_whole_in_a_file(world: World, served: Any) -> None:
+    text = "the whole prompt " * 20_000
+    ran = world.run("-p", "-", "--json", server=served([Turn(text="ok")]), stdin=text.encode()).ended("completed", 0)
+    assert (world.cwd / ran.events[0]["stdin"]["path"]).read_text() == text
+
+
 def test_stdin_none_reads_nothing(world: World, served: Any) -> None:
     server = served([Turn(text="ok")])
     ran = world.run("-p", "go", "--json", "--stdin", "none", server=server, stdin=b"SECRETDATA")

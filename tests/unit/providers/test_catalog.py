@@ -159,3 +159,23 @@ def test_the_file_is_read_at_the_first_look_up() -> None:
         "assert catalog._table.cache_info().currsize == 1\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("name", "reasons"),
+    [
+        ("gpt-4o", False),
+        ("gpt-4o-mini", False),
+        ("gpt-4.1", False),
+        ("gpt-4.1-2025-04-14", False),
+        ("gpt-3.5-turbo", False),
+        ("chatgpt-4o-latest", False),
+        ("gpt-5", True),
+        ("o3", True),
+        ("o1-preview", None),
+        ("gpt-99", None),
+    ],
+)
+def test_lines_of_models_that_never_reason_are_known(name: str, reasons: bool | None) -> None:
+    """They refuse every setting of it, and what is not known is not said."""
+    assert catalog.look_up("openai", name).reasoning is reasons
