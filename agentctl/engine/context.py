@@ -98,8 +98,11 @@ class Context:
                 f"the request has about {tokens:,} tokens, --max-context is {self._max_context:,}",
                 hint="Raise --max-context, offer fewer --tools, or give the run less to read.",
             )
-        self._prompt.count()
         return request
+
+    def count_injected(self) -> None:
+        """The request that was made last goes out."""
+        self._prompt.count()
 
     def _estimate(self, request: Request) -> int:
         """Tokens of a request without a tokenizer; an upper guess within some ten percent for code and prose."""

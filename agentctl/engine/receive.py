@@ -94,6 +94,7 @@ class Answer:
         async with closing(admitted(self._parts, request)) as items:
             async for item in items:
                 yield item
+        self._parts.context.count_injected()
         try:
             async with closing(self._parts.provider.stream(request)) as stream:
                 async for received in stream:

@@ -76,6 +76,11 @@ class Decoder(Protocol):
     is_done: bool
     """The terminal event was seen; nothing more is needed."""
 
+    @property
+    def is_whole(self) -> bool:
+        """The answer has come to its end. What may still come is the usage, and the terminal event."""
+        ...
+
     def feed(self, frame: Frame) -> list[StreamItem]:
         """Raises a ProviderError (built by failures.py) for an error inside the stream."""
         ...

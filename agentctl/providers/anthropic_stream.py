@@ -91,6 +91,10 @@ class MessagesDecoder:
         items += self._on_message_delta({"delta": body})
         return items + self._on_stop({})
 
+    @property
+    def is_whole(self) -> bool:
+        return self.is_done
+
     def finish(self) -> Completed:
         if not self.is_done or not self._reason:
             raise broken(f"The stream ended before {'a stop reason' if self.is_done else 'message_stop'}", self.usage)

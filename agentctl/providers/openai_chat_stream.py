@@ -101,8 +101,12 @@ class ChatDecoder:
         self.is_done = True
         return [*items, *self._close()]
 
+    @property
+    def is_whole(self) -> bool:
+        return self.is_done or bool(self._finish_reason)
+
     def finish(self) -> Completed:
-        if not self.is_done and not self._finish_reason:
+        if not self.is_whole:
             raise self._broken("The stream ended before the answer was complete.")
         self._release([])
         refusal = _whole(self._refusal)

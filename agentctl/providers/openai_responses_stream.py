@@ -79,6 +79,10 @@ class ResponsesDecoder:
             raise broken("The body is neither a response nor an error", self.usage)
         return self._end(body, str(body.get("status") or "completed"))
 
+    @property
+    def is_whole(self) -> bool:
+        return self.is_done
+
     def finish(self) -> Completed:
         if not self.is_done:
             raise broken("The stream ended before response.completed", self.usage)

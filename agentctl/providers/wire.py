@@ -24,6 +24,8 @@ from agentctl.providers.transport import REFUSAL_LIMIT, REFUSAL_S, Transport, Wi
 
 _WHOLE_LIMIT = 32 * 1024 * 1024
 """Bytes of a response that comes in one JSON body."""
+_TAIL_S = 5.0
+"""How long an answer that is whole waits for its usage and its last event."""
 _DRAIN_S = 0.2
 """Time to read to the end of the body after the last event, so that the connection can be used again."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"
@@ -149,7 +151,7 @@ async def _read_events(head: bytes, response: WireResponse, decoder: Decoder) ->
         if decoder.is_done:
             await _drain(response)
             return
-        following = await anext(response.chunks, None)
+        following = await _following(response, decoder)
         if following is None:
             break
         chunk = following
@@ -158,6 +160,17 @@ async def _read_events(head: bytes, response: WireResponse, decoder: Decoder) ->
         raise stream_broken(f"HTTP {response.status} without an event: {one_line(head.decode('utf-8', 'replace'))!r}")
     for item in _decoded(frames, decoder):
         yield item
+
+
+async def _following(response: WireResponse, decoder: Decoder) -> bytes | None:
+    """The next bytes; None at the end, which some servers do not give after a whole answer."""
+    if not decoder.is_whole:
+        return await anext(response.chunks, None)
+    try:
+        async with asyncio.timeout(_TAIL_S):
+            return await anext(response.chunks, None)
+    except TimeoutError:
+        return None
 
 
 def _decoded(frames: Iterable[Frame], decoder: Decoder) -> Iterator[StreamItem]:

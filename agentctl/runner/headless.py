@@ -139,7 +139,8 @@ class Run:
     async def _begin(self) -> AsyncGenerator[Stamped, None]:
         try:
             self.settings = resolve(self._options, env=self._env, cwd=self._cwd)
-            stop_after(self._stop, max(0.0, self.settings.timeout - (self._clock.monotonic() - self._started)))
+            timeout = self.settings.timeout
+            stop_after(self._stop, max(0.0, timeout - (self._clock.monotonic() - self._started)), timeout)
             self._selected, self.settings = await choose_session(
                 self._options, self.settings, self._env, self._cwd, self._clock
             )

@@ -121,13 +121,13 @@ def _stop_by(stop: Stop, number: int) -> None:
     stop.trigger(Cancelled(f"stopped by {name}", exit_code=STOPPING[signal.Signals(number)]))
 
 
-def stop_after(stop: Stop, seconds: float) -> None:
-    """The wall clock of the run."""
+def stop_after(stop: Stop, seconds: float, timeout_s: float) -> None:
+    """The wall clock of the run: `seconds` are left of `timeout_s`."""
     asyncio.get_running_loop().call_later(
         seconds,
         lambda: stop.trigger(
             TimedOut(
-                f"the run did not end within {seconds:g} s", hint="Raise --timeout, or give the run a smaller task."
+                f"the run did not end within {timeout_s:g} s", hint="Raise --timeout, or give the run a smaller task."
             )
         ),
     )

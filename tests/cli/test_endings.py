@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import APIS, World, finish
-from tests.server import Call, Counts, Fault, Turn
+from tests.server import Call, Counts, Fault, Turn, render_chat
 
 ANSWER = Turn(text="recovered")
 OVERLOADED = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"x"}}\n\n'
@@ -126,6 +126,17 @@ def test_a_rejected_request_keeps_the_services_words(world: World, served: Any, 
 def test_half_refused_and_empty_answers_are_none(world: World, served: Any, api: str, turn: Turn) -> None:
     ran = world.run("-p", "go", "--json", server=served([replace(turn, repeat=-1)]), api=api)
     assert ran.ended("provider", 8).done["text"] == ""
+
+
+def test_a_whole_answer_does_not_wait_for_a_server_that_never_hangs_up(world: World, served: Any) -> None:
+    """Everything but the last line, and then silence on an open connection."""
+    whole = Turn(text="all of it")
+    events = len(render_chat.events(whole, {"model": "m", "stream_options": {"include_usage": True}}, 1))
+    server = served([Turn(text="all of it", fault=Fault(cut_after=events - 1, cut="stall"))])
+    ran = world.run("-p", "go", "--json", server=server).ended("completed", 0)
+    assert (ran.done["text"], ran.done["retries"], len(server.requests)) == ("all of it", 0, 1)
+    assert ran.done["usage"]["output"] == 5
+    assert ran.done["duration_ms"] < 9_000
 
 
 def test_the_clock_holds_against_a_stalled_stream(world: World, served: Any) -> None:
@@ -293,6 +304,11 @@ def test_each_cap_ends_the_run_and_says_which(
 def test_a_loop_is_stopped(world: World, served: Any) -> None:
     ran = world.run("-p", "go", "--json", server=served([Turn(calls=LOOP, repeat=-1)])).ended("limit", 5)
     assert ran.done["limit"] == "loop"
+
+
+def test_the_clock_names_what_was_asked_for(world: World, served: Any) -> None:
+    ran = world.run("-p", "go", "--json", "--timeout", "1.5", server=served([Turn(text="x", delay_s=20)]))
+    assert ran.ended("timeout", 124).of("error")[0]["message"] == "the run did not end within 1.5 s"
 
 
 def test_a_model_that_keeps_asking_for_what_is_denied_is_stopped(world: World, served: Any) -> None:

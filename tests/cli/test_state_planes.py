@@ -299,6 +299,13 @@ def test_the_presets(world: World, served: Any, mode: str, planes: set[str]) -> 
     assert ("<state>" in json.dumps(last)) == bool(planes)
 
 
+def test_what_was_never_sent_is_not_counted(world: World, served: Any) -> None:
+    (world.cwd / "AGENTS.md").write_text("Be brief.\n")
+    server = served([Turn(text="ok")])
+    ran = world.run("-p", "x", "--json", "--max-tokens", "10", server=server).ended("limit", 5)
+    assert (server.requests, ran.done["injected"]) == ([], {})
+
+
 def test_in_lean_less_than_a_tenth_of_twenty_steps_is_injected(world: World, served: Any) -> None:
     """With a task of some length, a plan of five items, a notebook and a second turn, so that all planes speak."""
     for number in range(20):

@@ -79,6 +79,7 @@ def test_what_went_out_is_counted_and_nothing_else() -> None:
     assert prompt.injected == {}
     for _ in range(2):
         context.request([user("go")])
+        context.count_injected()
     one = estimate_tokens("[plan 1]")
     assert prompt.injected["plan"] == Injected(chars=16, tokens=2 * one)
     assert prompt.injected["rules"].chars == 2 * len("[rules 1]")
