@@ -56,7 +56,7 @@ class Context:
         self.view = View()
         self._factor = 1.0
         self._last_estimate = 0
-        self._is_announced = False
+        self._announced: set[str] = set()
         self.threshold = _threshold(model.window)
 
     def use_model(self, model: ModelInfo) -> None:
@@ -70,14 +70,15 @@ class Context:
         self.threshold = min(self.threshold, _threshold(window))
 
     def begin_turn(self) -> None:
-        """A turn says once that its context was compacted. What the planes show for a turn is rendered anew."""
-        self._is_announced = False
+        """A turn says once what became of its context. What the planes show for a turn is rendered anew."""
+        self._announced.clear()
         self._turn, self._tail, self._head = self._prompt.begin_turn()
         self._headed = None
 
-    def announce_compaction(self) -> bool:
-        """True for the first compaction of a turn."""
-        is_first, self._is_announced = not self._is_announced, True
+    def announce(self, what: str) -> bool:
+        """True the first time in a turn."""
+        is_first = what not in self._announced
+        self._announced.add(what)
         return is_first
 
     def tokens(self, history: Sequence[Message], view: View | None = None) -> int:

@@ -22,7 +22,7 @@ from agentctl.engine.context import Context
 from agentctl.engine.parts import LiveEvents, Parts
 from agentctl.engine.prompt import Prompt
 from agentctl.engine.repeat import RepeatGuard
-from agentctl.engine.view import View, apply
+from agentctl.engine.view import View, apply, left_out
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.document import settings_of, show, verb
 from agentctl.runner.policies import load_run_policy
@@ -72,14 +72,16 @@ def sessions_compact(options: Options, session: str) -> int:
     document = {"session": session_id, **made}
     if not made["is_done"]:
         return show(options, document, [f"Nothing to do: {made['why']}."])
-    head = f"{made['messages_before']} messages before, {made['messages_after']} from now on, summed up by {made['by']}"
-    return show(options, document, [head, "", str(made["summary"])])
+    head = f"{made['messages_before']} messages before, {made['messages_after']} from now on"
+    by = f", summed up by {made['by']}" if made["by"] else ""
+    return show(options, document, [f"{head}{by}", "", str(made["summary"])])
 
 
 async def _compact(settings: Settings, saved: SavedSession, redactor: Redactor) -> JsonObject:
     model, provider, why = _model(settings, saved)
     parts = _parts(settings, saved, model, provider, redactor)
-    before = len(apply(saved.history, parts.context.view))
+    earlier = parts.context.view
+    before = len(apply(saved.history, earlier))
     viewed: Viewed | None = None
     journal = Journal(saved.path, SystemClock().now, redactor.text)
     try:
@@ -97,14 +99,18 @@ async def _compact(settings: Settings, saved: SavedSession, redactor: Redactor) 
         await provider.close()
     usage: JsonObject = {"usage": as_dict(parts.budget.usage), "cost_usd": parts.budget.cost_usd}
     if viewed is None:
-        return {"is_done": False, "why": f"all but the last {KEPT} messages are summed up already", **usage}
+        why = f"nothing is left to sum up beside the first turn, the last turns and the last {KEPT} messages"
+        return {"is_done": False, "why": why, **usage}
+    view = parts.context.view
+    is_summed_up = left_out(saved.history, earlier, view) != []
+    by = "a list of its calls" if parts.budget.usage == Usage() else f"{model.vendor}/{model.name}"
     return {
         "is_done": True,
         "messages_before": before,
-        "messages_after": len(apply(saved.history, parts.context.view)),
-        "by": "a list of its calls" if parts.budget.usage == Usage() else f"{model.vendor}/{model.name}",
+        "messages_after": len(apply(saved.history, view)),
+        "by": by if is_summed_up else "",
         "why": why,
-        "summary": parts.context.view.summary,
+        "summary": view.summary,
         **usage,
     }
 

@@ -104,3 +104,41 @@ def test_input_larger_than_the_window_is_cut_with_the_path_of_the_whole(world: W
     _, _, rest = said.partition("the whole is in ")
     assert (world.cwd / rest.partition("]")[0]).read_text().count("d") > 150_000
     assert len(server.requests) == 1, "nothing was left out that a summary would have to tell"
+
+
+def test_forty_short_turns_go_on_in_a_small_window(world: World, served: Any) -> None:
+    server = served([SUMMARY, Turn(text="answer text " * 64, repeat=-1)], caches=Caches())
+    prompts = [f"turn {number}; {'please look at this thing ' * 29}" for number in range(20)]
+    flags = ("--json", "--session-key", "k", "--max-context", "10000", "--max-steps", "100")
+    words = [word for prompt in prompts for word in ("-p", prompt)]
+    for _ in range(2):
+        ran = world.run(*words, *flags, server=server).ended("completed", 0)
+    mains = main_requests(server)
+    assert len(mains) == 40
+    assert all("turn 0;" in messages_of(request) for request in mains)
+    assert b"SUMMARY-NOTE" in mains[-1].raw
+    made = [request.raw.decode() for request in server.requests if not request.body.get("tools")]
+    assert 0 < len(made) < 8
+    assert any("turn 5;" in text for text in made), "what was dropped is summed up"
+    session = ran.done["session"]
+    for expected in (True, False):
+        before = len(server.requests)
+        compact = json.loads(world.run("sessions", "compact", session, "--json", server=server).out)
+        assert (compact["is_done"], len(server.requests) - before) == (expected, int(expected))
+        assert not expected or compact["messages_after"] < compact["messages_before"]
+
+
+def test_attachments_larger_than_the_threshold_share_its_room(world: World, served: Any) -> None:
+    for name in "abc":
+        (world.cwd / f"{name}.log").write_text((f"line {name} of the build log is here\n" * 6_000)[:180_000])
+    look = Turn(calls=[Call("bash", {"command": "echo looked"})])
+    server = served([look, Turn(text="done")], caches=Caches())
+    files = [word for name in "abc" for word in ("--file", f"{name}.log")]
+    ran = world.run("-p", "Compare", *files, "--json", "--allow", "bash", server=server).ended("completed", 0)
+    first, second = (request.body["messages"] for request in server.requests)
+    assert second[: len(first)] == first
+    assert 120_000 * 0.6 * 0.9 < len(json.dumps(first)) / 3.6 < 120_000 * 0.65
+    (notice,) = ran.of("notice")
+    assert (notice["code"], "the whole is in files" in notice["text"]) == ("attachments-cut", True)
+    _, _, rest = json.dumps(first).partition("the whole is in ")
+    assert len((world.cwd / rest.partition("]")[0]).read_text()) >= 180_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,10 +14,10 @@ from agentctl.core.codec import dumps, loads
 from agentctl.core.ports import Completed
 from agentctl.core.types import Api, Message, ModelInfo, Request, RequestOptions
 from agentctl.engine.compaction import LADDER, narrower
-from agentctl.engine.context import Context
+from agentctl.engine.context import Context, message_tokens
 from agentctl.engine.prompt import Prompt
 from agentctl.engine.repair import answer, open_calls
-from agentctl.engine.view import View
+from agentctl.engine.view import View, apply, left_out, places, turn_places
 from agentctl.providers.adapter import Healing
 from agentctl.providers.make import adapter_for
 from tests.engine.histories import histories
@@ -38,7 +39,8 @@ def views(draw: st.DrawFn) -> View:
         summary=draw(st.sampled_from(["", "what was done"])),
         cut_before=draw(PLACES),
         answers_before=draw(PLACES),
-        cuts_task=draw(st.booleans()),
+        turns_from=draw(PLACES),
+        block_chars=draw(st.sampled_from([0, 500, 1_000, 200_000])),
     )
 
 
@@ -97,6 +99,29 @@ def test_a_service_takes_what_is_left_of_a_history(server: Server, api: Api) -> 
 def test_a_cut_never_separates_an_answer_from_its_call(history: list[Message], size: int) -> None:
     view = narrower(history, lambda tried: len(history) - tried.start, size)
     assert not view.start or history[view.start].role != "tool"
+
+
+def size_of(history: list[Message], view: View) -> int:
+    return sum(map(message_tokens, apply(history, view)))
+
+
+@PATIENT
+@given(histories(), histories(), st.integers(1, 3_000), st.integers(1, 3_000))
+def test_a_view_that_follows_another_sends_no_more_and_all_that_it_drops_is_summed_up(
+    history: list[Message], more: list[Message], first: int, second: int
+) -> None:
+    before = narrower(history, partial(size_of, history), first)
+    grown = [*history, *more]
+    after = narrower(grown, partial(size_of, grown), second, before)
+    assert size_of(grown, after) <= size_of(grown, before)
+    turns = turn_places(grown)
+    shown, stays = set(places(grown, turns, before)), set(places(grown, turns, after))
+    assert stays <= shown
+    dropped = {id(message) for message in left_out(grown, before, after)}
+    assert {id(grown[place]) for place in shown - stays} <= dropped
+    assert not after.start or grown[after.start].role != "tool"
+    assert {*turns[:1], *turns[-1:]} <= stays
+    assert View.from_row(loads(dumps(after.to_row()))) == after
 
 
 @PATIENT
