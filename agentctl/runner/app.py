@@ -161,7 +161,8 @@ async def assemble(
     sandbox = await make_sandbox(settings, env, hardening)
     runner = sandbox.runner
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
-    people = People(settings, selected, reader, policy.digest, env, clock.now, redactor.text, live, planes.pin.clarify)
+    redact, clarify = redactor.text, planes.pin.clarify
+    people = People(settings, selected, reader, policy.digest, env, clock.now, redact, live, clarify, tape)
     tools = people.with_ask(tools)
     if not inputs.turns:
         people.check_waits()

@@ -41,6 +41,7 @@ class Tape:
         if settings.record and settings.replay:
             raise UsageError("--record and --replay exclude each other", hint="Keep one of them.")
         self._settings = settings
+        self._is_live = settings.replay_tools == "live"
         self._redactor = redactor
         self.names = Names(settings.root, session, Path(os.environ.get("TMPDIR") or "/tmp"))
         """What else differs from run to run is added to it."""
@@ -70,6 +71,11 @@ class Tape:
         elif self._replay is None:
             self._unwritten.append((name, value))
 
+    def taken(self, name: str, value: JsonObject) -> JsonObject:
+        """What the run takes from outside: `value`, which is written down; in a replay what the recorded run took."""
+        self.keep(name, value)
+        return self.kept(name) if self._replay else value
+
     def kept(self, name: str) -> JsonObject:
         """What the recorded run had kept under this name; empty when it had not."""
         return self._replay.kept(name) if self._replay else {}
@@ -87,7 +93,7 @@ class Tape:
             taped = {name: RecordedTool(tool, recording, lambda: outputs.count) for name, tool in tools.items()}
             return Recorder(provider, recording), dict(taped)
         replayer = Replayer(self._replay)
-        if self._settings.replay_tools == "live":
+        if self._is_live:
             return replayer, dict(tools)
         return replayer, {name: self._replayed(tool, self._replay, outputs) for name, tool in tools.items()}
 
@@ -106,7 +112,7 @@ class Tape:
         """What the run changed: written down, or as it was written down."""
         if self._replay is None:
             return RecordedChanges(changes, self)
-        is_live = self._settings.replay_tools == "live" or self._replay.changes is None
+        is_live = self._is_live or self._replay.changes is None
         return changes if is_live else ReplayedChanges(self._replay)
 
     def note(self, event: Event | Degraded | Saved) -> None:
