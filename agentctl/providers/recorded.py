@@ -2,8 +2,8 @@
 
 A recording is a file of JSON lines, private to the user: a header (format, model), then an exchange for each model
 call (`key`, `request`, `items`, `failure`), an event for each piece of output of a running tool, a result for each
-tool call that ran (`call`, `result` or `failure`, `kept`: how many outputs the session had kept by then),
-what the run was told from outside, and at the end the changed files.
+tool call that ran (`call`, `result` or `failure`, `kept`: how many outputs the session had kept by then), a mask for
+each call whose arguments hold one in the file, what the run was told from outside, and at the end the changed files.
 The key of an exchange is the hash of its canonical request, in which folders and the session id stand as names, so that
 a recording replays in another place. Secrets are masked before anything is written.
 """
@@ -134,6 +134,10 @@ class Recording:
             with suppress(AgentctlError):
                 self.write("result", {**row, "end": "stopped"})
 
+    def mask(self, arguments: str, *, is_meant: bool) -> None:
+        """Arguments that hold a mask in the file: `is_meant` when the model wrote it, else a secret stood there."""
+        self.write("mask", {"text": arguments, "is_meant": is_meant})
+
     def event(self, event: Event) -> None:
         """Output of a running tool; other live events come again when their tool runs again."""
         if isinstance(event, ToolOutput):
@@ -228,6 +232,8 @@ class Replay:
         self._results = [row for row in rows if row.get("record") == "result"]
         self._kept = {row["name"]: row["value"] for row in rows if row.get("record") == "kept"}
         self._events = [row for row in rows if row.get("record") == "event"]
+        self._masks = [row for row in rows if row.get("record") == "mask"]
+        self._secret = frozenset(row["text"] for row in self._masks if not row["is_meant"])
         self.changes: JsonObject | None = next((row for row in rows if row.get("record") == "changes"), None)
         """files and source, when the run came to its end."""
 
@@ -257,6 +263,17 @@ class Replay:
                 row = map_strings(self._results.pop(place), self._names.show)
                 return Replayed(outcome=_outcome_from(row), events=self._events_of(call_id), kept=row.get("kept", 0))
         return Replayed(outcome=_not_recorded(name), events=self._events_of(call_id), kept=0)
+
+    def is_meant(self, arguments: str) -> bool | None:
+        """Whether the model wrote the mask in these arguments; None when the recorded run did not look at them."""
+        for place, recorded in enumerate(self._masks):
+            if recorded["text"] == self._names.hide(arguments):
+                return bool(self._masks.pop(place)["is_meant"])
+        return None
+
+    def held_secret(self, arguments: str) -> bool:
+        """Whether a secret stood in these arguments when they were recorded."""
+        return bool(self._secret) and self._names.hide(arguments) in self._secret
 
     def _events_of(self, call_id: str) -> tuple[ToolOutput, ...]:
         mine = [row for row in self._events if row["call"] == call_id]

@@ -286,6 +286,44 @@ def test_secrets_are_not_in_the_recording(world: World, served: Any) -> None:
     world.run(*flags, "--replay", "r").ended("completed", 0)
 
 
+SECRET = "ghp_S3cretS3cret"
+WITH_SECRETS = {
+    "bash": ("bash", {"command": f"echo {SECRET}; touch made"}),
+    "base64": ("bash", {"command": "touch made; echo Z2hwX1MzY3JldFMzY3JldA=="}),
+    "write": ("write_file", {"path": "made", "content": f"token={SECRET}\n"}),
+    "program": ("bash", {"command": SECRET}),
+    "mask": ("write_file", {"path": "made", "content": "token=[masked:DEPLOY_TOKEN]\n"}),
+    "waits": ("move_file", {"from": SECRET, "to": "made"}),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SECRETS)
+def test_a_call_whose_arguments_hold_a_secret_replays(world: World, served: Any, name: str) -> None:
+    world.env["DEPLOY_TOKEN"] = SECRET
+    server = served([Turn(calls=[Call(*WITH_SECRETS[name])]), Turn(text="ok")])
+    rules = ("--allow", "bash", "--allow", "write_file", "--on-ask", "suspend", "--sandbox", "off")
+    flags = world.command("-p", "go", "--json", *rules, server=server)[1:]
+    recorded = world.run(*flags, "--record", "r").ended("completed", 0)
+    outcome = {"mask": "tool-error", "waits": "tool-denied"}.get(name, "tool-result")
+    assert [event["type"] for event in recorded.of("tool-result", "tool-error", "tool-denied")] == [outcome]
+    (world.cwd / "made").unlink(missing_ok=True)
+    stranger = {key: value for key, value in keyless(world).items() if key != "DEPLOY_TOKEN"}
+    for env in (world.env, stranger):
+        replayed = world.run(*flags, "--replay", "r", env=env).ended("completed", 0)
+        assert normal(replayed) == normal(recorded)
+    assert not (world.cwd / "made").exists()
+
+
+def test_tools_that_run_again_write_no_mask(world: World, served: Any) -> None:
+    world.env["DEPLOY_TOKEN"] = SECRET
+    server = served([Turn(calls=[Call(*WITH_SECRETS["write"])]), Turn(text="ok")])
+    flags = ("-p", "go", "--json", "--ephemeral", "--allow", "write_file")
+    world.run(*flags, "--record", "r", server=server).ended("completed", 0)
+    (world.cwd / "made").unlink()
+    world.run(*flags, "--replay", "r", "--replay-tools", "live").ended("provider", 8)
+    assert not (world.cwd / "made").exists()
+
+
 @pytest.mark.parametrize("name", ["fifo", "to-fifo", "folder"])
 def test_a_recording_deletes_nothing_but_files(world: World, name: str) -> None:
     os.mkfifo(world.cwd / "fifo")

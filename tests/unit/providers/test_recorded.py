@@ -253,6 +253,16 @@ def test_a_recording_takes_the_place_of_a_file_alone(tmp_path: Path) -> None:
     assert b"header" in (tmp_path / "file").read_bytes()
 
 
+def test_of_equal_arguments_the_one_that_held_a_secret_is_told_apart(tmp_path: Path) -> None:
+    made = recording(tmp_path / "r")
+    made.mask("echo hunter2 /w/one", is_meant=False)
+    made.mask("echo [masked:X] /w/one", is_meant=True)
+    replay = Replay(tmp_path / "r", Names(Path("/w/two"), "s-9"), plain)
+    arguments = "echo [masked:X] /w/two"
+    assert [replay.is_meant(arguments) for _ in range(3)] == [False, True, None]
+    assert [replay.held_secret(text) for text in (arguments, "echo")] == [True, False]
+
+
 def test_every_failure_comes_back_as_it_was(tmp_path: Path) -> None:
     overflow = ContextOverflow("too long", status=400)
     overflow.window = 8_192
