@@ -99,6 +99,16 @@ def read_records(path: str | Path, *, if_any: bytes = b"") -> tuple[list[bytes],
 # --- replacing ----------------------------------------------------------------------------------------------------
 
 
+def named_target(path: str | Path) -> Path:
+    """Where a file is written that a user named: at the end of its links, so that none of them is replaced.
+
+    Raises OSError when something stands there that is no regular file. Touches nothing.
+    """
+    with suppress(FileNotFoundError):
+        _check_regular(Path(path).stat(), path)  # not of the resolved name: /dev/stdout leads to no name at all
+    return Path(os.path.realpath(path))
+
+
 def replace_file(
     target: str | Path, data: bytes, *, directory: int | None = None, mode: int | None = None, syncs: bool = True
 ) -> None:
@@ -141,8 +151,12 @@ def replace_file(
 
 @contextmanager
 def replacing(target: str | Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A file to write to that takes the place of `target` when the block ends well, and goes when it does not."""
+    """A file to write to that takes the place of `target` when the block ends well, and goes when it does not.
+
+    A symlink in the place of the target is replaced, not followed. Raises OSError.
+    """
     path = Path(target)
+    _stat_target(path, None)
     temp = path.with_name(f"{_TEMP_PREFIX}{os.urandom(8).hex()}{_TEMP_SUFFIX}")
     descriptor = create_file(temp, mode)
     try:
@@ -162,7 +176,8 @@ def replacing(target: str | Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
-def _stat_target(name: str, directory: int) -> os.stat_result | None:
+def _stat_target(name: str | Path, directory: int | None) -> os.stat_result | None:
+    """What stands there; None for nothing and for a symlink. Raises OSError for anything but a regular file."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

@@ -43,7 +43,9 @@ TOOL_NAMES: dict[str, ToolName] = {
     )
 }
 
-SESSION_STATE = frozenset({"todo_write", "focus_task", "focus_complete", "add_state", "read_state", "compact_state"})
+SESSION_STATE = frozenset(
+    {"todo_write", "ask", "focus_task", "focus_complete", "add_state", "read_state", "compact_state"}
+)
 """What these keep belongs to the session and shows in later requests, so a replay of recorded results runs them too."""
 
 SETS: tuple[ToolSet, ...] = ("core", "edit-plus", "session")

@@ -2,9 +2,10 @@
 
 A recording is a file of JSON lines, private to the user: a header (format, model), then an exchange for each model
 call (`key`, `request`, `items`, `failure`), an event for each piece of output of a running tool, a result for each
-tool call that ran (`call`, `result`, `kept`: how many outputs the session had kept by then), and at the end the changed
-files. The key of an exchange is the hash of its canonical request, in which folders and the session id stand as names,
-so that a recording replays in another place. Secrets are masked before anything is written.
+tool call that ran (`call`, `result` or `failure`, `kept`: how many outputs the session had kept by then), a mask for
+each call whose arguments hold one in the file, what the run was told from outside, and at the end the changed files.
+The key of an exchange is the hash of its canonical request, in which folders and the session id stand as names, so that
+a recording replays in another place. Secrets are masked before anything is written.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from agentctl.core.errors import (
     AgentctlError,
     AuthError,
     ContextOverflow,
+    NoAnswerYet,
     OutputCapped,
     ProviderError,
+    QuestionOpen,
     StreamBroken,
     ToolFailure,
     Unavailable,
     UsageError,
 )
 from agentctl.core.events import Event, Notice, Retry, ToolOutput
-from agentctl.core.files import append_record, open_append, read_records
+from agentctl.core.files import append_record, named_target, open_append, read_records
 from agentctl.core.ports import (
     Answering,
     Attempt,
@@ -78,6 +81,10 @@ _FAILURES = {
     kind.__name__: kind for kind in (ProviderError, AuthError, ContextOverflow, OutputCapped, Unavailable, StreamBroken)
 }
 
+_RAISED: Mapping[str, type[Exception]] = {"ToolFailure": ToolFailure, "OSError": OSError}
+"""What dispatch tells apart of what a tool raises."""
+_STOPPED = "A cap or a signal ended it, so the recording ends here; record again without."
+
 
 # --- record ---------------------------------------------------------------------------------------------------------
 
@@ -90,8 +97,9 @@ class Recording:
         self._names = names
         self._redactor = redactor
         try:
-            path.unlink(missing_ok=True)
-            self._descriptor = open_append(path)
+            target = named_target(path)
+            target.unlink(missing_ok=True)
+            self._descriptor = open_append(target)
         except OSError as error:
             raise UsageError(f"--record {self._shown!r} cannot be written: {error.strerror or error}") from error
         header = {"format": FORMAT, "vendor": model.vendor, "name": model.name, "api": model.api}
@@ -115,9 +123,20 @@ class Recording:
         whole = _with_whole_secrets(items, self._redactor)
         self.write("exchange", {"key": key_of(row), "request": row, "items": whole, "failure": told, "end": end})
 
-    def result(self, call_id: str, name: str, args: JsonObject, result: ToolResult, kept: int) -> None:
-        row = {"call": call_id, "name": name, "args": args, "result": as_dict(result), "kept": kept}
-        self.write("result", row)
+    def result(self, call_id: str, name: str, args: JsonObject, outcome: ToolResult | BaseException, kept: int) -> None:
+        """`outcome`: what the tool gave or raised. What ends the run is no failure of the call: it was stopped."""
+        row: JsonObject = {"call": call_id, "name": name, "args": args, "result": None, "failure": None, "kept": kept}
+        if isinstance(outcome, ToolResult):
+            self.write("result", {**row, "result": as_dict(outcome), "end": "whole"})
+        elif isinstance(outcome, Exception) and not isinstance(outcome, AgentctlError):
+            self.write("result", {**row, "failure": _raised_row(outcome), "end": "failed"})
+        else:
+            with suppress(AgentctlError):
+                self.write("result", {**row, "end": "stopped"})
+
+    def mask(self, arguments: str, *, is_meant: bool) -> None:
+        """Arguments that hold a mask in the file: `is_meant` when the model wrote it, else a secret stood there."""
+        self.write("mask", {"text": arguments, "is_meant": is_meant})
 
     def event(self, event: Event) -> None:
         """Output of a running tool; other live events come again when their tool runs again."""
@@ -180,7 +199,11 @@ class RecordedTool:
         return self._inner.parse(args)
 
     async def run(self, call_id: str, args: JsonObject) -> ToolResult:
-        result = await self._inner.run(call_id, args)
+        try:
+            result = await self._inner.run(call_id, args)
+        except BaseException as raised:  # failures are results for the model, and a cap or a signal stops the call
+            self._recording.result(call_id, self.spec.name, args, raised, self._kept())
+            raise
         self._recording.result(call_id, self.spec.name, args, result, self._kept())
         return result
 
@@ -209,6 +232,8 @@ class Replay:
         self._results = [row for row in rows if row.get("record") == "result"]
         self._kept = {row["name"]: row["value"] for row in rows if row.get("record") == "kept"}
         self._events = [row for row in rows if row.get("record") == "event"]
+        self._masks = [row for row in rows if row.get("record") == "mask"]
+        self._secret = frozenset(row["text"] for row in self._masks if not row["is_meant"])
         self.changes: JsonObject | None = next((row for row in rows if row.get("record") == "changes"), None)
         """files and source, when the run came to its end."""
 
@@ -231,15 +256,24 @@ class Replay:
         """What the run had kept under this name; empty when it had not."""
         return map_strings(self._kept.get(name, {}), self._names.show)  # type: ignore[no-any-return]
 
-    def result(self, call_id: str, name: str) -> Replayed | None:
-        """What came of a call; None when it was never run."""
+    def result(self, call_id: str, name: str) -> Replayed:
+        """What came of a call. One that did not run to its end then ends the replay."""
         for place, recorded in enumerate(self._results):
             if recorded["call"] == call_id and recorded["name"] == name:
                 row = map_strings(self._results.pop(place), self._names.show)
-                return Replayed(
-                    result=_result_from(row["result"]), events=self._events_of(call_id), kept=row.get("kept", 0)
-                )
+                return Replayed(outcome=_outcome_from(row), events=self._events_of(call_id), kept=row.get("kept", 0))
+        return Replayed(outcome=_not_recorded(name), events=self._events_of(call_id), kept=0)
+
+    def is_meant(self, arguments: str) -> bool | None:
+        """Whether the model wrote the mask in these arguments; None when the recorded run did not look at them."""
+        for place, recorded in enumerate(self._masks):
+            if recorded["text"] == self._names.hide(arguments):
+                return bool(self._masks.pop(place)["is_meant"])
         return None
+
+    def held_secret(self, arguments: str) -> bool:
+        """Whether a secret stood in these arguments when they were recorded."""
+        return bool(self._secret) and self._names.hide(arguments) in self._secret
 
     def _events_of(self, call_id: str) -> tuple[ToolOutput, ...]:
         mine = [row for row in self._events if row["call"] == call_id]
@@ -251,7 +285,8 @@ class Replay:
 class Replayed(Record):
     """What a call gave when it was recorded."""
 
-    result: ToolResult
+    outcome: ToolResult | Exception
+    """Its result, or what it raised."""
     events: tuple[ToolOutput, ...]
     kept: int
     """Outputs that the session had kept by then."""
@@ -270,14 +305,15 @@ class Replayer:
         if exchange["failure"] is not None:
             raise _failure_from(exchange["failure"])
         if exchange.get("end") == "stopped":
-            raise StreamBroken("the recorded run was stopped in the middle of this answer")
+            raise StreamBroken("the recorded run was stopped in the middle of this answer", hint=_STOPPED)
 
     async def close(self) -> None:
         return
 
 
 class ReplayedTool:
-    """A tool that gives its recorded result instead of running; a call without one runs.
+    """A tool that gives its recorded result, or raises its recorded failure, instead of running. A call that was not
+    recorded ends the run as drift: whatever it would do, the recorded run did not do it.
 
     A tool that keeps the state of the session runs beside it, because the next request holds what it kept, and emits
     its events itself. Of the others `emit` takes the recorded events; `keep` takes the number of outputs that were
@@ -299,16 +335,17 @@ class ReplayedTool:
 
     async def run(self, call_id: str, args: JsonObject) -> ToolResult:
         recorded = self._replay.result(call_id, self.spec.name)
-        if recorded is None:
-            return await self._inner.run(call_id, args)
+        for event in recorded.events:
+            self._emit(event)
+        if isinstance(recorded.outcome, AgentctlError):
+            raise recorded.outcome
         if self.spec.name in SESSION_STATE:
-            with suppress(ToolFailure, OSError):
+            with suppress(ToolFailure, OSError, NoAnswerYet):
                 await self._inner.run(call_id, args)
-        else:
-            for event in recorded.events:
-                self._emit(event)
         self._keep(recorded.kept)
-        return recorded.result
+        if isinstance(recorded.outcome, Exception):
+            raise recorded.outcome
+        return recorded.outcome
 
 
 def _with_whole_secrets(items: Sequence[JsonObject], redactor: Redactor) -> list[JsonObject]:
@@ -368,6 +405,39 @@ def _failure_from(row: JsonObject) -> ProviderError:
         if name in row:
             setattr(failure, name, row[name])
     return failure
+
+
+def _raised_row(raised: Exception) -> JsonObject:
+    """What dispatch makes a result of, see there."""
+    if isinstance(raised, NoAnswerYet):
+        error = raised.error
+        return {"type": "NoAnswerYet", "text": error.message, "hint": error.hint, "otherwise": raised.otherwise}
+    named = next((name for name, kind in _RAISED.items() if isinstance(raised, kind)), type(raised).__name__)
+    return {"type": named, "text": str(raised)}
+
+
+def _raised_from(row: JsonObject) -> Exception:
+    if row["type"] == "NoAnswerYet":
+        return NoAnswerYet(QuestionOpen(row["text"], hint=row["hint"]), otherwise=row["otherwise"])
+    bug: type[Exception] = type(row["type"], (Exception,), {})  # told by its name
+    return _RAISED.get(row["type"], bug)(row["text"])
+
+
+def _outcome_from(row: JsonObject) -> ToolResult | Exception:
+    if row.get("failure") is not None:
+        return _raised_from(row["failure"])
+    if row["result"] is None:
+        return StreamBroken("the recorded run was stopped in the middle of this call", hint=_STOPPED)
+    return _result_from(row["result"])
+
+
+def _not_recorded(name: str) -> ProviderError:
+    return ProviderError(
+        f"a call of {name} is not in the recording, so it did not run",
+        kind="drift",
+        hint="Record again, or find what changed: the policy, the flags, the version; or the recorded run was killed"
+        " while it ran. With --replay-tools live tools run.",
+    )
 
 
 def _result_from(row: JsonObject) -> ToolResult:

@@ -161,7 +161,8 @@ async def assemble(
     sandbox = await make_sandbox(settings, env, hardening)
     runner = sandbox.runner
     tools = _tools(settings, workspace, runner, outputs, live, policy, planes, redactor)
-    people = People(settings, selected, reader, policy.digest, env, clock.now, redactor.text, live, planes.pin.clarify)
+    stored, clarify = tape.stored if tape else redactor.text, planes.pin.clarify
+    people = People(settings, selected, reader, policy.digest, env, clock.now, stored, live, clarify, tape)
     tools = people.with_ask(tools)
     if not inputs.turns:
         people.check_waits()
@@ -177,13 +178,13 @@ async def assemble(
         provider=provider,
         context=_context(settings, saved, model, prompt, specs),
         tools=tools,
-        policy=policy,
+        policy=tape.policy(policy) if tape else policy,
         approvals=people.approvals,
         budget=budget,
         repeat=RepeatGuard(),
         outputs=outputs,
         live=live,
-        redaction=redactor,
+        redaction=tape.redaction(redactor) if tape else redactor,
         clock=clock,
     )
     name = f"{model.vendor}/{model.name}"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings
 from agentctl.core.codec import dumps, loads
 from agentctl.core.errors import AgentctlError, UsageError
-from agentctl.core.files import read_limited, replace_file
+from agentctl.core.files import named_target, read_limited, replace_file
 from agentctl.core.text import did_you_mean
 from agentctl.core.types import JsonObject
 from agentctl.runner.document import is_json, settings_of, show, table, verb
@@ -131,7 +130,7 @@ def memory_export(options: Options, file: str | None) -> int:
         print_bytes(data.rstrip(b"\n"))
         return 0
     try:
-        replace_file(Path(file).absolute(), data, mode=0o600)
+        replace_file(named_target(file), data, mode=0o600)
     except OSError as error:
         raise UsageError(f"{file!r} cannot be written: {error.strerror or error}") from None
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agentctl.config.settings import Settings
 from agentctl.config.trust import WorkspaceReader
@@ -15,6 +16,9 @@ from agentctl.engine.repair import open_calls
 from agentctl.runner.approvals import KEY_VARIABLE, RunApprovals
 from agentctl.runner.questions import Questions
 from agentctl.state.selection import Selected
+
+if TYPE_CHECKING:
+    from agentctl.runner.tape import Tape
 
 
 def goes_on(settings: Settings) -> bool:
@@ -37,6 +41,7 @@ class People:
         redact: Callable[[str], str],
         live: LiveEvents,
         on_answer: Callable[[str], JsonObject | None],
+        tape: Tape | None = None,
     ) -> None:
         """`policy` is the digest of this run's policy. `on_answer` hears the answers to questions and may give state
         to save. Raises UsageError for flags that cannot be meant."""
@@ -50,7 +55,7 @@ class People:
             if state is not None:
                 live.emit(Saved(state=state))
 
-        self.questions = Questions(settings, reader, live.emit, keep)
+        self.questions = Questions(settings, reader, live.emit, keep, tape)
         self.approvals = RunApprovals(
             settings=settings,
             selected=selected,

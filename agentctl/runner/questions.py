@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentctl.config.settings import Settings
 from agentctl.config.trust import MAX_BYTES, WorkspaceReader
@@ -15,6 +15,9 @@ from agentctl.core.questions import question_id
 from agentctl.core.text import did_you_mean
 from agentctl.core.toolkit import Implementation, LazyTool
 from agentctl.core.types import ToolCall
+
+if TYPE_CHECKING:
+    from agentctl.runner.tape import Tape
 
 ASK = "ask"
 SHOWN_IDS = 20
@@ -30,9 +33,13 @@ class Questions:
         reader: WorkspaceReader,
         emit: Emit,
         on_answer: Callable[[str], None],
+        tape: Tape | None = None,
     ) -> None:
-        """`on_answer` hears the text of each answer that the model is given. Raises UsageError."""
-        self.answers = {**_read_file(settings, reader), **_read_flags(settings.answer)}
+        """`on_answer` hears the text of each answer that the model is given. In a replay the answers of the recorded
+        run count. Raises UsageError.
+        """
+        given = {**_read_file(settings, reader), **_read_flags(settings.answer)}
+        self.answers: dict[str, str] = tape.taken("answers", given) if tape else given
         self._is_offered = ASK in settings.tools
         self._given = tuple(_read_flags(settings.answer))
         self._fails = settings.on_question == "fail"

@@ -10,7 +10,7 @@ from agentctl.config.paths import working_folder
 from agentctl.config.settings import Settings
 from agentctl.core.codec import dumps, message_to_dict
 from agentctl.core.errors import AgentctlError, UsageError
-from agentctl.core.files import replace_file
+from agentctl.core.files import named_target, replace_file
 from agentctl.core.record import as_dict
 from agentctl.core.redact import Redactor
 from agentctl.core.text import one_line
@@ -160,11 +160,10 @@ def sessions_export(options: Options, session: str, file: str | None) -> int:
     session_id = sessions.find(session, "session")
     target = working_folder() / (file or f"agentctl-session-{session_id}.tar.gz")
     folder = state_root(settings.root) / session_id
+    log, redact = sessions.path(session_id), _redactor(settings).text
     try:
         check_inside(folder, settings.root)
-        exported = export_session(
-            sessions.path(session_id), session_id, folder, target, _redactor(settings).text, version=__version__
-        )
+        exported = export_session(log, session_id, folder, named_target(target), redact, version=__version__)
     except OSError as error:
         raise AgentctlError(f"the archive {str(target)!r} cannot be made: {error.strerror or error}") from error
     document = {"session": session_id, "file": str(target), **as_dict(exported)}

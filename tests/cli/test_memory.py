@@ -461,6 +461,16 @@ def test_a_note_that_says_nothing_is_usage(world: World) -> None:
     assert (ran.code, "says nothing" in ran.err, "hint: " in ran.err) == (2, True, True)
 
 
+def test_an_export_follows_links_and_overwrites_files_alone(world: World) -> None:
+    add(world, QUARTZ)
+    os.mkfifo(world.cwd / "fifo")
+    for name, to in {"to-file": "notes.jsonl", "to-fifo": "fifo"}.items():
+        (world.cwd / name).symlink_to(to)
+    assert world.run("memory", "export", "to-file").code == 0
+    assert QUARTZ in (world.cwd / "notes.jsonl").read_text()
+    assert (world.run("memory", "export", "to-fifo").code, (world.cwd / "to-fifo").is_symlink()) == (2, True)
+
+
 def test_export_and_import_carry_notes_over(world: World) -> None:
     add(world, QUARTZ, kind="command")
     add(world, "默认端口是8080")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ CHANGING = ("time", "session", "duration_ms", "resume")
 
 def normal(ran: Ran) -> list[Any]:
     """The events with nothing left in them of ids and times of this run."""
-    session = ran.done["session"]
+    session = ran.events[0]["session"]
 
     def walk(value: Any) -> Any:
         if isinstance(value, list):
@@ -150,6 +151,93 @@ def test_what_the_session_keeps_is_kept_in_a_replay_too(world: World, served: An
     assert replayed.done["injected"]
 
 
+@pytest.mark.parametrize("api", APIS)
+def test_the_answers_of_the_recorded_run_count(world: World, served: Any, api: str) -> None:
+    """They join the pin, which stands in the requests of later turns; a replay may be given others."""
+    (world.cwd / "a.json").write_text('{"db": "sqlite"}')
+    asked = [Call("ask", {"question": text}) for text in ("Which license?", "Which db?", "Which port?")]
+    server = served([Turn(calls=asked), Turn(text="ok"), Turn(text="second")])
+    flags = world.command("-p", "go", "-p", "next", "--json", server=server, api=api)[1:]
+    given = ("--answer", "which-license=MIT", "--answers", "a.json")
+    recorded = world.run(*flags, *given, "--record", "r").ended("completed", 0)
+    assert [event["answered"] for event in recorded.of("question")] == [True, False, False]
+    assert recorded.done["pin"]["text"].endswith("[+] MIT")
+    for others in (given, ("--answer", "which-license=GPL", "--answer", "which-port=80")):
+        replayed = world.run(*flags, *others, "--replay", "r", env=keyless(world)).ended("completed", 0)
+        assert normal(replayed) == normal(recorded)
+
+
+def test_an_open_question_ends_the_replay_too(world: World, served: Any) -> None:
+    asked = [Call("ask", {"question": "Which license?"}), Call("list_dir", {})]
+    flags = world.command("-p", "go", "--json", "--on-question", "fail", server=served([Turn(calls=asked)]))[1:]
+    recorded = world.run(*flags, "--record", "r").ended("question", 7)
+    replayed = world.run(*flags, "--replay", "r", "--answer", "which-license=MIT").ended("question", 7)
+    assert normal(replayed)[:-2] == normal(recorded)[:-2]
+    assert replayed.done["questions"] == recorded.done["questions"]
+    assert replayed.done["questions"]
+
+
+FAILING = [
+    Call("edit_file", {"path": "f", "oldString": "nope", "newString": "yes"}),
+    Call("read_file", {"path": "missing"}),
+    Call("move_file", {"from": "missing", "to": "there"}),
+    Call("edit_file", {"path": "f", "no": 1}),
+]
+
+
+def test_calls_that_failed_fail_again_and_change_nothing(world: World, served: Any) -> None:
+    (world.cwd / "f").write_text("one")
+    server = served([Turn(calls=FAILING), Turn(text="ok")])
+    flags = world.command("-p", "go", "--json", "--ephemeral", "--yolo", server=server)[1:]
+    recorded = world.run(*flags, "--record", "r").ended("completed", 0)
+    assert len(recorded.of("tool-error")) == len(FAILING)
+    for name in ("f", "missing"):  # all of them would do something by now
+        (world.cwd / name).write_text("nope")
+    replayed = world.run(*flags, "--replay", "r").ended("completed", 0)
+    assert normal(replayed) == normal(recorded)
+    assert sorted(path.name for path in world.cwd.iterdir()) == ["f", "missing", "r"]
+    assert (world.cwd / "f").read_text() == "nope"
+
+
+@pytest.mark.parametrize("call", [Call("bash", {"command": "touch made"}), Call("todo_write", {"todos": []})])
+def test_a_call_that_was_not_recorded_is_drift_and_does_not_run(world: World, served: Any, call: Call) -> None:
+    """The policy of the recorded run denied it; that of the replay does not."""
+    server = served([Turn(calls=[call]), Turn(text="ok")])
+    flags = ("-p", "go", "--json", "--ephemeral")
+    world.run(*flags, "--deny", call.name, "--record", "r", server=server).ended("completed", 0)
+    replayed = world.run(*flags, "--yolo", "--replay", "r").ended("provider", 8)
+    (error,) = replayed.of("error")
+    assert (error["kind"], error["message"]) == (
+        "drift",
+        f"a call of {call.name} is not in the recording, so it did not run",
+    )
+    assert "--replay-tools live" in error["hint"]
+    assert not (world.cwd / "made").exists()
+    world.run(*flags, "--yolo", "--replay", "r", "--replay-tools", "live").ended("provider", 8)
+    assert (world.cwd / "made").exists() == (call.name == "bash")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_was_stopped_replays_as_far_as_it_went(world: World, served: Any, stop: int) -> None:
+    calls = [Call("read_file", {"path": "f"}), Call("bash", {"command": "touch made; echo begun; sleep 60"})]
+    (world.cwd / "f").write_text("one")
+    flags = ("-p", "go", "--json", "--yolo")
+    process = world.start(*flags, "--record", "r", server=served([Turn(text="look", calls=calls)]))
+    lines = [process.stdout.readline()]
+    while b'"tool-output"' not in lines[-1]:
+        lines.append(process.stdout.readline())
+    os.kill(process.pid, stop)
+    out, err = process.communicate()
+    lines += out.splitlines(keepends=True)
+    recorded = Ran(process.returncode, b"".join(lines), err)
+    (world.cwd / "made").unlink()
+    ending = ("unavailable", 75) if stop == signal.SIGTERM else ("provider", 8)
+    replayed = world.run(*flags, "--replay", "r").ended(*ending)
+    count = len(recorded.events) - (2 if stop == signal.SIGTERM else 0)  # error and done tell of the end itself
+    assert normal(replayed)[1:count] == normal(recorded)[1:count]
+    assert not (world.cwd / "made").exists()
+
+
 def test_live_tools_run_again(world: World, served: Any) -> None:
     write = Call("write_file", {"path": "made", "content": "x"})
     server = served([Turn(calls=[write]), Turn(text="ok")])
@@ -196,6 +284,55 @@ def test_secrets_are_not_in_the_recording(world: World, served: Any) -> None:
     assert b"Z2hwX1MzY3JldFMzY3Jld" not in kept, "nor in base64"
     assert server.requests[0].headers["authorization"].split()[-1].encode() not in kept, "nor the key"
     world.run(*flags, "--replay", "r").ended("completed", 0)
+
+
+SECRET = "ghp_S3cretS3cret"
+WITH_SECRETS = {
+    "bash": ("bash", {"command": f"echo {SECRET}; touch made"}),
+    "base64": ("bash", {"command": "touch made; echo Z2hwX1MzY3JldFMzY3JldA=="}),
+    "write": ("write_file", {"path": "made", "content": f"token={SECRET}\n"}),
+    "program": ("bash", {"command": SECRET}),
+    "mask": ("write_file", {"path": "made", "content": "token=[masked:DEPLOY_TOKEN]\n"}),
+    "waits": ("move_file", {"from": SECRET, "to": "made"}),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SECRETS)
+def test_a_call_whose_arguments_hold_a_secret_replays(world: World, served: Any, name: str) -> None:
+    world.env["DEPLOY_TOKEN"] = SECRET
+    server = served([Turn(calls=[Call(*WITH_SECRETS[name])]), Turn(text="ok")])
+    rules = ("--allow", "bash", "--allow", "write_file", "--on-ask", "suspend", "--sandbox", "off")
+    flags = world.command("-p", "go", "--json", *rules, server=server)[1:]
+    recorded = world.run(*flags, "--record", "r").ended("completed", 0)
+    outcome = {"mask": "tool-error", "waits": "tool-denied"}.get(name, "tool-result")
+    assert [event["type"] for event in recorded.of("tool-result", "tool-error", "tool-denied")] == [outcome]
+    (world.cwd / "made").unlink(missing_ok=True)
+    stranger = {key: value for key, value in keyless(world).items() if key != "DEPLOY_TOKEN"}
+    for env in (world.env, stranger):
+        replayed = world.run(*flags, "--replay", "r", env=env).ended("completed", 0)
+        assert normal(replayed) == normal(recorded)
+    assert not (world.cwd / "made").exists()
+
+
+def test_tools_that_run_again_write_no_mask(world: World, served: Any) -> None:
+    world.env["DEPLOY_TOKEN"] = SECRET
+    server = served([Turn(calls=[Call(*WITH_SECRETS["write"])]), Turn(text="ok")])
+    flags = ("-p", "go", "--json", "--ephemeral", "--allow", "write_file")
+    world.run(*flags, "--record", "r", server=server).ended("completed", 0)
+    (world.cwd / "made").unlink()
+    world.run(*flags, "--replay", "r", "--replay-tools", "live").ended("provider", 8)
+    assert not (world.cwd / "made").exists()
+
+
+@pytest.mark.parametrize("name", ["fifo", "to-fifo", "folder"])
+def test_a_recording_deletes_nothing_but_files(world: World, name: str) -> None:
+    os.mkfifo(world.cwd / "fifo")
+    (world.cwd / "to-fifo").symlink_to("fifo")
+    (world.cwd / "folder").mkdir()
+    kinds = {path.name: path.lstat().st_mode for path in world.cwd.iterdir()}
+    (error,) = world.run("-p", "x", "--json", "--ephemeral", "--record", name).ended("usage", 2).of("error")
+    assert f"--record {name!r} cannot be written" in error["message"].replace(f"{world.cwd}/", "")
+    assert {path.name: path.lstat().st_mode for path in world.cwd.iterdir()} == kinds
 
 
 def test_a_recording_that_cannot_be_written_ends_the_run(world: World, served: Any) -> None:

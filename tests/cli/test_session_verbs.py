@@ -82,6 +82,20 @@ def test_export_and_import_into_another_folder(world: World, served: Any) -> Non
     assert (world.cwd / "other" / ".agentctl/state" / again / "output/1.txt").exists()
 
 
+def test_an_export_follows_links_and_overwrites_files_alone(world: World, served: Any) -> None:
+    session = run_once(world, served)
+    os.mkfifo(world.cwd / "fifo")
+    for name, to in {"to-file": "out.tar.gz", "to-fifo": "fifo"}.items():
+        (world.cwd / name).symlink_to(to)
+    document(world, "export", session, "to-file")
+    assert (world.cwd / "to-file").is_symlink()
+    assert document(world, "import", "out.tar.gz", "--fork")["files"] == ["output/1.txt"]
+    for name in ("fifo", "to-fifo"):
+        assert "not a regular file" in document(world, "export", session, name, code=1)["error"]["message"]
+    assert (world.cwd / "fifo").is_fifo()
+    assert (world.cwd / "to-fifo").is_symlink()
+
+
 def test_an_export_masks_what_became_a_secret(world: World, served: Any) -> None:
     server = served([Turn(text=f"the token is {SECRET}")])
     session = world.run("-p", "x", "--json", server=server).ended("completed", 0).done["session"]

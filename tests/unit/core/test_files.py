@@ -87,6 +87,29 @@ def test_only_regular_files_are_replaced(tmp_path: Path, kind: str, code: int) -
     assert os.listdir(tmp_path) == ["t"]
 
 
+@pytest.mark.parametrize(("kind", "code"), [("fifo", errno.EINVAL), ("folder", errno.EISDIR)])
+def test_nothing_else_is_replaced_by_a_file_that_is_written_in_pieces(tmp_path: Path, kind: str, code: int) -> None:
+    target = tmp_path / "t"
+    os.mkfifo(target) if kind == "fifo" else target.mkdir()
+    with pytest.raises(OSError, match="t") as failure, files.replacing(target) as file:
+        file.write(b"x")
+    assert failure.value.errno == code
+    assert os.listdir(tmp_path) == ["t"]
+
+
+def test_the_target_that_a_user_names_is_what_its_links_lead_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for name, to in {"to-file": "file", "to-link": "to-file", "to-fifo": "fifo"}.items():
+        (tmp_path / name).symlink_to(to)
+    missing = files.named_target(tmp_path / "to-link")
+    (tmp_path / "file").write_bytes(b"kept")
+    assert [missing, files.named_target(tmp_path / "to-link")] == [tmp_path / "file"] * 2
+    with pytest.raises(OSError, match="not a regular file") as failure:
+        files.named_target(tmp_path / "to-fifo")
+    assert failure.value.errno == errno.EINVAL
+    assert (tmp_path / "file").read_bytes() == b"kept"
+
+
 WRITE_FOREVER = """
 import sys
 from agentctl.core import files, locks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 from contextlib import aclosing
 from pathlib import Path
@@ -12,9 +13,12 @@ import pytest
 from agentctl.core.errors import (
     AuthError,
     ContextOverflow,
+    NoAnswerYet,
     OutputCapped,
     ProviderError,
+    QuestionOpen,
     StreamBroken,
+    ToolFailure,
     Unavailable,
     UsageError,
 )
@@ -23,6 +27,7 @@ from agentctl.core.ports import Answering, Attempt, CallStarted, Metered, Stream
 from agentctl.core.redact import Redactor
 from agentctl.core.types import (
     FileChange,
+    JsonObject,
     Message,
     ModelInfo,
     Price,
@@ -161,7 +166,101 @@ def test_results_of_tools_come_back_without_running_them(tmp_path: Path) -> None
     assert asyncio.run(replayed.run("c1", {})) == result.replace(content="x of /w/two")
     assert (events, kept) == ([output.replace(chunk="in /w/two")], [3])
     assert live.calls == []
-    assert asyncio.run(replayed.run("c2", {})).content == "live"
+
+
+class Raising(RecordingTool):
+    """A tool that raises instead of answering."""
+
+    def __init__(self, name: str, raised: BaseException) -> None:
+        super().__init__(name, "exec")
+        self._raised = raised
+
+    async def run(self, call_id: str, args: JsonObject) -> ToolResult:
+        raise self._raised
+
+
+def replayed_call(path: Path, inner: RecordingTool, events: list[Event], call_id: str = "c1") -> ToolResult:
+    replay = Replay(path, Names(Path("/w/two"), "s-9"), plain)
+    return asyncio.run(ReplayedTool(inner, replay, events.append, lambda count: None).run(call_id, {}))
+
+
+def record_raising(path: Path, tool: RecordingTool) -> None:
+    made = recording(path)
+    made.event(ToolOutput(id="c1", stream="stdout", chunk="begun"))
+    with pytest.raises(BaseException):  # noqa: B017, PT011  # whatever it is: the caller looks at the replay
+        asyncio.run(RecordedTool(tool, made, lambda: 0).run("c1", {"command": "x"}))
+
+
+class Odd(LookupError):
+    """Stands for a bug in a tool."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (ToolFailure("no such line in /w/one/f"), (ToolFailure, "no such line in /w/two/f")),
+        (FileNotFoundError(2, "No such file", "f"), (OSError, "[Errno 2] No such file: 'f'")),
+        (Odd("hunter2"), (Exception, "[masked:X]")),
+        (NoAnswerYet(QuestionOpen("open", hint="h"), otherwise="o"), (NoAnswerYet, "open")),
+    ],
+)
+def test_a_failed_call_fails_again_without_running(
+    tmp_path: Path, raised: Exception, expected: tuple[type[Exception], str]
+) -> None:
+    record_raising(tmp_path / "r", Raising("bash", raised))
+    live, events = RecordingTool("bash", "exec"), list[Event]()
+    with pytest.raises(expected[0]) as caught:
+        replayed_call(tmp_path / "r", live, events)
+    assert str(caught.value) == expected[1]
+    assert (live.calls, events) == ([], [ToolOutput(id="c1", stream="stdout", chunk="begun")])
+    if isinstance(caught.value, NoAnswerYet):
+        assert (caught.value.error.hint, caught.value.otherwise, caught.value.error.ending) == ("h", "o", "question")
+    if isinstance(raised, Odd):
+        assert type(caught.value).__name__ == "Odd"
+
+
+def test_a_call_that_was_stopped_ends_the_replay_where_the_run_ended(tmp_path: Path) -> None:
+    record_raising(tmp_path / "r", Raising("bash", asyncio.CancelledError()))
+    live, events = RecordingTool("bash", "exec"), list[Event]()
+    with pytest.raises(StreamBroken, match="stopped in the middle of this call"):
+        replayed_call(tmp_path / "r", live, events)
+    assert (live.calls, len(events)) == ([], 1)
+
+
+@pytest.mark.parametrize("name", ["bash", "todo_write"])
+def test_a_call_that_was_not_recorded_is_drift_and_does_not_run(tmp_path: Path, name: str) -> None:
+    made = recording(tmp_path / "r")
+    made.event(ToolOutput(id="c1", stream="stdout", chunk="begun"))  # as a run that was killed leaves it
+    live, events = RecordingTool(name, "exec"), list[Event]()
+    with pytest.raises(ProviderError, match=f"a call of {name} is not in the recording") as caught:
+        replayed_call(tmp_path / "r", live, events)
+    assert (caught.value.kind, caught.value.ending) == ("drift", "provider")
+    assert "--replay-tools live" in caught.value.hint
+    assert (live.calls, len(events)) == ([], 1)
+
+
+def test_a_recording_takes_the_place_of_a_file_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").write_text("old")
+    for name, to in {"to-file": "file", "to-fifo": "fifo"}.items():
+        (tmp_path / name).symlink_to(to)
+    for name in ("fifo", "to-fifo"):
+        with pytest.raises(UsageError, match="not a regular file"):
+            recording(tmp_path / name)
+    recording(tmp_path / "to-file").close()
+    assert (tmp_path / "fifo").is_fifo()
+    assert [path.is_symlink() for path in (tmp_path / "to-file", tmp_path / "to-fifo")] == [True, True]
+    assert b"header" in (tmp_path / "file").read_bytes()
+
+
+def test_of_equal_arguments_the_one_that_held_a_secret_is_told_apart(tmp_path: Path) -> None:
+    made = recording(tmp_path / "r")
+    made.mask("echo hunter2 /w/one", is_meant=False)
+    made.mask("echo [masked:X] /w/one", is_meant=True)
+    replay = Replay(tmp_path / "r", Names(Path("/w/two"), "s-9"), plain)
+    arguments = "echo [masked:X] /w/two"
+    assert [replay.is_meant(arguments) for _ in range(3)] == [False, True, None]
+    assert [replay.held_secret(text) for text in (arguments, "echo")] == [True, False]
 
 
 def test_every_failure_comes_back_as_it_was(tmp_path: Path) -> None:
