@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_it_costs_anything(
 
 def test_stdout_is_no_file(world: World, served: Any) -> None:
     ran = world.run("-p", "x", "--json", "-o", "/proc/self/fd/1", server=served([Turn(text="ok")])).ended("usage", 2)
-    assert "no regular file" in ran.of("error")[0]["message"]
+    assert "not a regular file" in ran.of("error")[0]["message"]
 
 
 def test_what_a_link_names_is_replaced_and_the_link_stays(world: World, served: Any) -> None:
