@@ -21,6 +21,7 @@ from agentctl.state.index import NAME
 from agentctl.state.journal import Journal, load
 from agentctl.state.retention import prune
 from agentctl.state.sessions import Sessions
+from agentctl.state.spare import bring_back
 
 NOW = "2030-01-01T00:00:00Z"
 DAY_NS = 86_400 * 1_000_000_000
@@ -211,3 +212,12 @@ def test_another_folders_session_is_named_also_when_it_cannot_be_read(tmp_path: 
         sessions.find("ab")
     with pytest.raises(UsageError, match=r"another folder.*def\.jsonl"):
         sessions.find("def")
+
+
+def test_a_journal_that_cannot_come_home_is_left_free_where_it_is(tmp_path: Path) -> None:
+    """The run that failed to bring it back goes on in the spare place, and must not meet its own lock there."""
+    source = write_session(tmp_path / "spare" / "sessions" / "key", "s")
+    with pytest.raises(OSError, match=r"\S"):
+        bring_back(source, tmp_path / "no such folder" / "s.jsonl")
+    lock_file(source.with_suffix(".lock")).release()
+    assert load(source).turns == 1
