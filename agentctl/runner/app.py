@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,13 @@ class Assembly:
         if self.journal is None:
             return None
         return self.people.resume_command(self.where, pending, questions)
+
+    def forget_unbegun(self) -> None:
+        """A session that this run would have begun, and did not, leaves no journal for a later one to go on with."""
+        if self.journal is not None and (self.selected.saved is None or self.selected.forked_from is not None):
+            with suppress(OSError):
+                self.journal.path.unlink()
+            self.journal = None
 
     @property
     def where(self) -> str:

@@ -243,6 +243,8 @@ class Run:
 
     def _end(self, error: AgentctlError | None) -> Iterator[Stamped]:
         """Outcomes of what was interrupted, the error, and `done`."""
+        if self._assembly and not self._turn:
+            self._assembly.forget_unbegun()
         for outcome in self._account.open_calls():
             self._account.note(outcome)
             yield from self.stamper.stamp(outcome)

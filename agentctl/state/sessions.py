@@ -80,15 +80,15 @@ class Sessions:
         return found
 
     def newest(self) -> tuple[str, tuple[Problem, ...]]:
-        """The id of the newest session that can be read, and the newer ones that cannot.
+        """The id of the newest session that can be read and has a turn, and the newer ones that cannot be read.
 
         Raises UsageError when the project has none.
         """
         problems: list[Problem] = []
         for entry in self.entries():
             try:
-                check_header(self.path(entry.id))
-                return entry.id, tuple(problems)
+                if check_header(self.path(entry.id)):
+                    return entry.id, tuple(problems)
             except UsageError as error:
                 if not is_being_begun(self.path(entry.id)):
                     problems.append(unreadable(self.path(entry.id), error))
