@@ -251,7 +251,8 @@ class Run:
         self.error = error = error or self._verdict() or self._deliver()
         if error is not None:
             if self._assembly:
-                self._assembly.people.explain(error, self._assembly.where, self._resume())
+                questions = self._account.waiting_questions
+                self._assembly.people.explain(error, self._assembly.where, self._resume(), questions)
             yield from self.stamper.stamp(error_event(error))
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -466,3 +467,20 @@ def test_a_mask_is_never_approved(place: Place) -> None:
     script = place.script({"tool_calls": [bash("echo [masked:DEPLOY_TOKEN] >> log")]}, END)
     told = place.run(script, "-p", "go", *SUSPEND, DEPLOY_TOKEN="s3cr3t-Value-9876")
     assert (told.outcomes(), told.done["ended"]) == ([("tool-error", "bash")], "completed")
+
+
+def test_of_two_questions_the_one_without_an_answer_goes_on_waiting(place: Place, say: Any) -> None:
+    """The command of `done.resume` with one answer filled in and the other left out, after the call was approved."""
+    place.date = "2040-01-01"
+    ask = [{"name": "ask", "args": {"question": f"Which {what}?"}} for what in ("database", "color")]
+    calls = [ask[0], bash("echo ran >> log"), ask[1]]
+    words = ("--json", "--on-question", "fail", "--on-ask", "suspend")
+    told = place.run(place.script({"tool_calls": calls}), "-p", "go", *words)
+    resume = told.done["resume"].replace("which-database=TEXT", "which-database=x")
+    given = shlex.split(resume.replace(" --answer which-color=TEXT", ""))[1:]
+    assert say("approve", is_all=True)[0] == 0
+    again = place.run(place.script(END), *given, "--json")
+    assert (again.done["ended"], place.log) == ("question", ["ran"])
+    assert again.outcomes() == [("tool-result", "ask"), ("tool-result", "bash"), ("tool-suspended", "ask")]
+    last = again.done["resume"].replace("TEXT", "red")
+    assert place.run(place.script(END), *shlex.split(last)[1:], "--json").done["ended"] == "completed"
