@@ -6,12 +6,12 @@ answers. What is long in past turns is cut to its beginning and end, with the pa
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from agentctl.core.memo import ByIdentity
 from agentctl.core.record import Record, as_dict
+from agentctl.core.text import digest_of
 from agentctl.core.types import Image, JsonObject, Message, Part, Reasoning, Text, ToolAnswer
 
 LONG_CHARS, HEAD_CHARS, TAIL_CHARS = 800, 300, 200
@@ -76,10 +76,6 @@ def cuts(history: Sequence[Message], view: View) -> dict[str, str]:
 def turn_places(history: Sequence[Message]) -> list[int]:
     """Where the turns begin: the indexes of the user messages."""
     return [place for place, message in enumerate(history) if message.role == "user"]
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------

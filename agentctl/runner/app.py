@@ -181,9 +181,13 @@ async def assemble(
     sections = [*planes.sections, NearLimits(budget)]
     prompt = Prompt(tools=specs, appendix=AGENTS[settings.agent].appendix, sections=sections)
     changes = Changes(settings.root)
+    name = f"{model.vendor}/{model.name}"
+    facts = {"model": "" if is_demo else name, "agent": settings.agent, "policy": policy.digest}
+    opened = open_journal(keeping, selected, redactor, clock, **facts)
+    people.approvals.record_in(opened.journal.path if opened.journal else None)
     parts = Parts(
         provider=provider,
-        context=_context(settings, saved, model, prompt, specs),
+        context=_context(settings, opened.selected.saved, model, prompt, specs),
         tools=tools,
         policy=policy,
         approvals=people.approvals,
@@ -194,10 +198,6 @@ async def assemble(
         redaction=redactor,
         clock=clock,
     )
-    name = f"{model.vendor}/{model.name}"
-    facts = {"model": "" if is_demo else name, "agent": settings.agent, "policy": policy.digest}
-    opened = open_journal(keeping, selected, redactor, clock, **facts)
-    people.approvals.is_recorded = opened.journal is not None
     problems = (
         *settings.problems,
         *named,

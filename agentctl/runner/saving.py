@@ -17,7 +17,7 @@ from agentctl.core.redact import Redactor
 from agentctl.core.types import Problem, Usage
 from agentctl.engine.budget import Budget
 from agentctl.runner.clock import SystemClock
-from agentctl.state.journal import Journal
+from agentctl.state.journal import Journal, load
 from agentctl.state.selection import Selected, busy, moved_notice, select, take_lease, wanted_of
 from agentctl.state.sessions import Sessions
 from agentctl.state.spare import adopt, is_ours, spare_state
@@ -115,7 +115,9 @@ def _opened(settings: Settings, selected: Selected, redactor: Redactor, clock: C
         from agentctl.state.copies import fork_session  # most runs copy none
 
         about["forked_from"] = selected.forked_from
-        fork_session(saved.path, selected.path, redactor.text, now=clock.now(), **about)
+        fork_session(saved.path, selected.path, redactor.text, root=settings.root, now=clock.now(), **about)
+        copy = load(selected.path)
+        selected = selected.replace(saved=saved.replace(history=copy.history, view=copy.view))
     journal = Journal(selected.path, clock.now, redactor.text)
     if saved is None or (selected.forked_from is None and _goes_on_with(about, saved)):
         journal.header(**about)
