@@ -35,7 +35,7 @@ class Opened(Record):
 
 
 def sessions_of(settings: Settings) -> Sessions:
-    return Sessions(settings.homes.sessions(settings.project_key))
+    return Sessions(settings.homes.sessions(settings.project_key), root=settings.root)
 
 
 def leased(path: Path, session_id: str) -> Lock:
@@ -61,7 +61,7 @@ async def select_session(settings: Settings, env: Mapping[str, str], clock: Cloc
         forks=settings.fork,
         on_busy=settings.on_busy,
     )
-    spare = Sessions(spare_state(env) / "sessions" / settings.project_key)
+    spare = Sessions(spare_state(env) / "sessions" / settings.project_key, root=settings.root)
     new_store = _new_store(settings)
     try:
         selected = await select(sessions_of(settings), wanted, clock, is_ephemeral=settings.ephemeral, spare=spare)

@@ -164,6 +164,32 @@ def test_another_git_remote_starts_a_new_store_and_says_so_once(world: World, se
     assert "t0ken" not in "".join(path.read_text() for path in world.home.rglob("project.json"))
 
 
+@pytest.mark.parametrize(
+    "command", [("-p", "x", "-r"), ("sessions", "show"), ("approvals", "list", "-r")], ids=" ".join
+)
+def test_a_session_of_another_store_of_this_folder_is_not_called_elsewhere(
+    world: World, served: Any, command: tuple[str, ...]
+) -> None:
+    server = served([Turn(text="a", repeat=-1)])
+    named = world.run("-p", "x", "--json", "--project", "name", server=server).ended("completed", 0).done["session"]
+    git(world, "init", "-q")
+    git(world, "remote", "add", "origin", "https://user:s3cret-t0ken@example.com/o/one.git")
+    one = world.run("-p", "x", "--json", server=server).ended("completed", 0).done["session"]
+    git(world, "remote", "set-url", "origin", "https://example.com/o/two")
+    world.run("-p", "x", "--json", server=server).ended("completed", 0)
+    for session, why, fix in (
+        (one, "from when its git remote was example.com/o/one", "--project NAME keeps one store"),
+        (named, "kept for another project", "Give the --project NAME"),
+    ):
+        ran = world.run(*command, session)
+        assert ran.code == 2
+        assert f"{session!r} is a session of this folder" in ran.err
+        assert (why in ran.err, fix in ran.err) == (True, True), ran.err
+    (world.cwd / "elsewhere").mkdir()
+    ran = world.run(*command, one, "-C", "elsewhere")
+    assert f"{one!r} is a session of another folder: {world.cwd}" in ran.err
+
+
 def test_nothing_is_left_of_a_run_that_never_began(world: World) -> None:
     world.run("-p", "x", "--json", "--model", "nobody/x").ended("usage", 2)
     assert [path for path in world.home.rglob("*") if path.is_file()] == []
