@@ -37,11 +37,11 @@ def find_store(places: Homes, root: Path, name: str | None) -> Store:
     if name:
         return Store(key=key, root=str(root), remote=None, is_recorded=True)
     remote = remote_of(root)
-    recorded = _recorded(places.sessions(key))
+    recorded = recorded_remote(places.sessions(key))
     if remote is None or recorded in (None, remote):
         return Store(key=key, root=str(root), remote=remote, is_recorded=remote is None or recorded is not None)
     other = project_key(root, remote=remote)
-    is_known = _recorded(places.sessions(other)) == remote
+    is_known = recorded_remote(places.sessions(other)) == remote
     return Store(
         key=other, root=str(root), remote=remote, is_recorded=is_known, replaces=None if is_known else recorded
     )
@@ -53,7 +53,8 @@ def record_store(folder: Path, store: Store) -> None:
         replace_file(folder / NAME, dumps({"root": store.root, "remote": store.remote}) + b"\n", mode=0o600)
 
 
-def _recorded(folder: Path) -> str | None:
+def recorded_remote(folder: Path) -> str | None:
+    """The git remote that a store was made for, without secrets; None when it was made for none."""
     try:
         row = loads(read_limited(folder / NAME, _MAX_BYTES))
     except (OSError, ValueError):

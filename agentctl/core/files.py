@@ -255,6 +255,26 @@ def create_file(path: str | Path, mode: int = 0o600) -> int:
     return fd
 
 
+def copy_file(source: str | Path, target: str | Path) -> None:
+    """A private copy of a plain file that nobody writes to any more; links are not followed.
+
+    Raises OSError, FileExistsError when the name is taken. Then there is no new file.
+    """
+    read = open_regular(source, follow=False)
+    try:
+        written = create_file(target)
+        try:
+            while block := os.read(read, _BLOCK):
+                write_all(written, block)
+        except OSError:
+            os.unlink(target)  # noqa: PTH108  # also for a path that is a text
+            raise
+        finally:
+            os.close(written)
+    finally:
+        os.close(read)
+
+
 def open_append(path: str | Path, mode: int = 0o600) -> int:
     """A log for append_record, made when it is missing; one that is open to more users than `mode` says is closed.
 

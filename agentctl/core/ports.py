@@ -171,8 +171,6 @@ class Standing(Record):
     state: Literal["unknown", "waiting", "granted", "denied", "lapsed", "open"]
     pending: PendingCall | None = None
     """What it waited for."""
-    is_saved: bool = True
-    """Whether the journal of this session has it; not so in a copy of the session that it belongs to."""
     reason: str = ""
     """For the model, where the call will not run."""
 

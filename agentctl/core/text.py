@@ -64,3 +64,10 @@ def did_you_mean(word: str, valid: Iterable[str], *, limit: int = 12) -> str:
     if near:
         return f"Did you mean {near!r}?"
     return f"Valid: {', '.join(words)}." if len(words) <= limit else ""
+
+
+def digest_of(text: str) -> str:
+    """By which a view knows a text that it shows only in part: 16 hexadecimal digits."""
+    from hashlib import sha256  # only long sessions cut texts
+
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

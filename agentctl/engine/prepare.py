@@ -106,7 +106,7 @@ def _held(parts: Parts, call: ToolCall, args: JsonObject, decision: Decision, st
     if parts.redaction.contains_mask(call.arguments):  # what would be approved is not what was meant
         return _masked(call)
     if standing.state == "waiting" and standing.pending:
-        return Waiting(call=call, pending=standing.pending, is_new=not standing.is_saved)
+        return Waiting(call=call, pending=standing.pending, is_new=False)
     asked = parts.approvals.request(call, args, decision)
     if isinstance(asked, PendingCall):
         return Waiting(call=call, pending=asked, is_new=True)

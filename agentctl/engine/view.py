@@ -7,12 +7,12 @@ is attached to the present turn when there is no other way.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from agentctl.core.memo import ByIdentity
 from agentctl.core.record import Record, as_dict
+from agentctl.core.text import digest_of
 from agentctl.core.types import Image, JsonObject, Message, Part, Reasoning, Text, ToolAnswer
 
 LONG_CHARS, HEAD_CHARS, TAIL_CHARS = 800, 300, 200
@@ -113,10 +113,6 @@ def cut_blocks(history: Sequence[Message], view: View) -> list[str]:
 def turn_places(history: Sequence[Message]) -> list[int]:
     """Where the turns begin: the indexes of the user messages."""
     return [place for place, message in enumerate(history) if message.role == "user"]
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------

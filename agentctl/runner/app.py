@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,6 +103,13 @@ class Assembly:
             return None
         return self.people.resume_command(self.where, pending, questions)
 
+    def forget_unbegun(self) -> None:
+        """A session that this run would have begun, and did not, leaves no journal for a later one to go on with."""
+        if self.journal is not None and (self.selected.saved is None or self.selected.forked_from is not None):
+            with suppress(OSError):
+                self.journal.path.unlink()
+            self.journal = None
+
     @property
     def where(self) -> str:
         """The flags that a later command needs to find this session, from the folder the run was started in."""
@@ -174,9 +182,13 @@ async def assemble(
     sections = [*planes.sections, NearLimits(budget)]
     prompt = Prompt(tools=specs, appendix=AGENTS[settings.agent].appendix, sections=sections)
     changes = Changes(settings.root)
+    name = f"{model.vendor}/{model.name}"
+    facts = {"model": "" if is_demo else name, "agent": settings.agent, "policy": policy.digest}
+    opened = open_journal(keeping, selected, redactor, clock, **facts)
+    people.approvals.record_in(opened.journal.path if opened.journal else None)
     parts = Parts(
         provider=provider,
-        context=_context(settings, saved, model, prompt, specs),
+        context=_context(settings, opened.selected.saved, model, prompt, specs),
         tools=tools,
         policy=tape.policy(policy) if tape else policy,
         approvals=people.approvals,
@@ -187,10 +199,6 @@ async def assemble(
         redaction=tape.redaction(redactor) if tape else redactor,
         clock=clock,
     )
-    name = f"{model.vendor}/{model.name}"
-    facts = {"model": "" if is_demo else name, "agent": settings.agent, "policy": policy.digest}
-    opened = open_journal(keeping, selected, redactor, clock, **facts)
-    people.approvals.is_recorded = opened.journal is not None
     problems = (
         *settings.problems,
         *named,

@@ -80,7 +80,7 @@ def approvals_deny(options: Options, id: str | None, is_all: bool) -> int:
 def _found(settings: Settings) -> tuple[list[Found], list[Problem]]:
     """Every approval of the project, or of the session that -r names, and the files that could not be read."""
     folder = settings.homes.sessions(settings.project_key)
-    sessions, named = Sessions(folder), settings.resume
+    sessions, named = Sessions(folder, root=settings.root), settings.resume
     paths = [sessions.path(sessions.find(named))] if named else sorted(folder.glob("*.jsonl"))
     found: list[Found] = []
     problems: list[Problem] = []

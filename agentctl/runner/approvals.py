@@ -6,6 +6,7 @@ Most runs continue nothing and leave nothing behind; they import neither.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentctl.config.settings import Settings
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from agentctl.state.approvals import SavedApproval
 
 KEY_VARIABLE = "AGENTCTL_APPROVAL_KEY"
-VALID_DAYS = 7
 _NOT_SAVED = "It cannot wait for approval, because this run saves no session."
 _NOT_STORED = "It cannot wait for approval: its arguments hold a secret, and secrets are not stored."
 _DENIED = "A person looked at this call and denied it. Do not repeat or disguise it; work without it."
@@ -57,10 +57,16 @@ class RunApprovals:
         self._redact = redact
         self._can_ask = ASK in settings.tools
         self._is_fork = selected.forked_from is not None
-        self._saved = _read(selected)
+        self._saved = _read(selected.saved.path) if selected.saved else ()
         self._asked = 0
         self.is_recorded = not settings.ephemeral
         """Whether the session is saved. Where it is not, nothing can wait and no grant can be used up."""
+
+    def record_in(self, journal: Path | None) -> None:
+        """The journal of the run is open; None: nothing is saved. In a fork its calls wait anew, nothing granted."""
+        self.is_recorded = journal is not None
+        if self._is_fork and journal is not None:
+            self._saved = _read(journal)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -84,10 +90,7 @@ class RunApprovals:
         approval = self._latest(call.id)
         if approval is None or approval.pending.name != call.name or approval.state in ("used", "answered"):
             return Standing(state="unknown")
-        if self._is_fork and approval.state != "denied":  # a grant is for one session
-            copied = approval.pending.replace(id=self._id(call, self._saved.index(approval)))
-            approval = approval.replace(state="waiting", grants=(), pending=copied)
-        return self._state(approval, args).replace(is_saved=not self._is_fork)
+        return self._state(approval, args)
 
     def _latest(self, call_id: str) -> SavedApproval | None:
         """The last one of a call; ids of calls can repeat within a session."""
@@ -134,6 +137,8 @@ class RunApprovals:
             return _NOT_SAVED
         if not self._is_stored_whole(call, args):
             return _NOT_STORED
+        from agentctl.state.approvals import expiry
+
         self._asked += 1
         return PendingCall(
             id=self._id(call, len(self._saved) + self._asked),
@@ -143,7 +148,7 @@ class RunApprovals:
             rule=decision.rule,
             source=decision.source,
             policy=self._policy,
-            expires=_days_after(self._now(), VALID_DAYS),
+            expires=expiry(self._now()),
         )
 
     def _is_stored_whole(self, call: ToolCall, args: JsonObject) -> bool:
@@ -157,19 +162,10 @@ class RunApprovals:
         return sha256(f"{self._session}\0{number}\0{call.id}".encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def _read(selected: Selected) -> tuple[SavedApproval, ...]:
-    if selected.saved is None:
-        return ()
+def _read(journal: Path) -> tuple[SavedApproval, ...]:
     from agentctl.state.approvals import read_approvals
 
     try:
-        return read_approvals(selected.saved.path)
+        return read_approvals(journal)
     except OSError as error:
-        raise UsageError(f"the session file {str(selected.saved.path)!r} cannot be read: {error}") from error
-
-
-def _days_after(now: str, days: int) -> str:
-    from datetime import datetime, timedelta  # only when something has to wait
-
-    later = datetime.fromisoformat(now) + timedelta(days=days)
-    return later.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        raise UsageError(f"the session file {str(journal)!r} cannot be read: {error}") from error

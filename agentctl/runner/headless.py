@@ -28,7 +28,7 @@ from agentctl.core.events import (
 from agentctl.core.ports import Clock, Degraded, Item, Pending
 from agentctl.core.redact import Redactor
 from agentctl.core.signals import hold_signals
-from agentctl.core.types import Usage
+from agentctl.core.types import Problem, Usage
 from agentctl.engine.loop import run_turn
 from agentctl.runner.account import Account
 from agentctl.runner.answer_file import NotDelivered
@@ -43,7 +43,7 @@ from agentctl.runner.saving import prune_after, write_rest
 from agentctl.runner.secrets import startup_redactor
 from agentctl.runner.show import LAST_LINE_S, Show
 from agentctl.runner.stamp import Stamper
-from agentctl.runner.stop import EarlySignals, Launcher, Stop, stop_after
+from agentctl.runner.stop import EarlySignals, Launcher, Stop, is_from_outside, stop_after
 from agentctl.sandbox.levels import harden_self
 from agentctl.state.selection import Selected
 
@@ -81,6 +81,8 @@ class Run:
         self._account = Account()
         self._assembly: Assembly | None = None
         self._turn = 0
+        self._is_answered = False
+        """The last answer is whole; what comes now never changes how the run ends."""
         self.stamper = Stamper(session=None, clock=clock, redactor=Redactor({}), position=self._position)
         self._selected: Selected | None = None
         self._has_begun = False
@@ -212,6 +214,7 @@ class Run:
                         yield item
             if number < len(assembly.turns):
                 yield TurnEnd(n=number, text=self._account.text)
+        self._is_answered = True
         seconds_left = assembly.settings.timeout - (self._clock.monotonic() - self._started) - AFTER_S
         async with aclosing(assembly.planes.after(self._account, assembly.parts, seconds_left)) as items:
             async for item in items:
@@ -244,13 +247,20 @@ class Run:
 
     def _end(self, error: AgentctlError | None) -> Iterator[Stamped]:
         """Outcomes of what was interrupted, the error, and `done`."""
+        if self._assembly and not self._turn:
+            self._assembly.forget_unbegun()
+        if self._is_answered and error is not None and error is self._stop.reason and is_from_outside(error):
+            problem = Problem(code="cut-short", what="what comes after the answer", why=error.message)
+            yield from self._pass_on(Degraded(problem=problem))
+            error = None
         for outcome in self._account.open_calls():
             self._account.note(outcome)
             yield from self.stamper.stamp(outcome)
         self.error = error = error or self._verdict() or self._deliver()
         if error is not None:
             if self._assembly:
-                self._assembly.people.explain(error, self._assembly.where, self._resume())
+                questions = self._account.waiting_questions
+                self._assembly.people.explain(error, self._assembly.where, self._resume(), questions)
             yield from self.stamper.stamp(error_event(error))
         self.done = self._done(error)
         if self._assembly and self._assembly.journal:

@@ -12,7 +12,7 @@ from agentctl.engine.budget import Budget
 from agentctl.engine.parts import Parts
 from agentctl.runner.plane import ask_within
 from agentctl.state.knowledge import Added, Knowledge
-from agentctl.state.knowledge_lines import LEARN_ORDER, LEARN_TOKENS, LEARNED, note_lines, to_learn_from
+from agentctl.state.knowledge_lines import LEARN_ORDER, LEARN_TOKENS, LEARNED, learned, to_learn_from
 from agentctl.state.knowledge_store import StoreFailure, patiently_async
 
 LEARN_S = 20.0
@@ -41,7 +41,7 @@ async def learn(
         yield _missed("the model gave no answer in time")
         return
     added = []
-    for kind, said in note_lines(light.text)[:LEARNED] if writes else ():
+    for kind, said in learned(light.text) if writes else ():
         try:
             added.append(await _record(knowledge, parts, kind, said))
         except StoreFailure as failure:

@@ -18,7 +18,7 @@ from agentctl.runner.memory import knowledge_of
 from agentctl.runner.output import print_bytes, say
 from agentctl.state.knowledge import MAX_FORGET, Knowledge
 from agentctl.state.knowledge_decay import is_time
-from agentctl.state.knowledge_note import KINDS, MAX_CHARS, MAX_NOTES, ORIGINS, Note, order_in
+from agentctl.state.knowledge_note import KINDS, MAX_CHARS, MAX_NOTES, ORIGINS, UNCONFIRMED, Note, clean_text, order_in
 from agentctl.state.knowledge_store import READ_WAIT_S, WRITE_WAIT_S, StoreFailure, patiently
 
 T = TypeVar("T")
@@ -196,16 +196,17 @@ def _parsed(text: str, knowledge: Knowledge) -> tuple[list[Note], list[JsonObjec
     for number, row in enumerate(rows, start=1):
         note = _note(row, number, knowledge)
         if not note.closed:
-            why = "" if note.origin == "person" else order_in(note.text)
+            why = order_in(clean_text(note.text))
             left_out += [{"text": note.text, "why": why}] if why else []
             notes += [] if why else [note]
     return notes, left_out
 
 
 def _note(row: Any, number: int, knowledge: Knowledge) -> Note:
+    """What a file says of itself confirms nothing: who recorded the note, and how often it was asked for."""
     if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not any(map(str.isalnum, row["text"])):
         raise UsageError(f"entry {number} is no note: it needs a text", hint="Nothing was imported.")
-    kind, origin = row.get("kind", "fact"), row.get("origin", "person")
+    kind, origin = row.get("kind", "fact"), row.get("origin", "import")
     for value, valid in ((kind, KINDS), (origin, ORIGINS)):
         if value not in valid:
             raise UsageError(
@@ -217,12 +218,12 @@ def _note(row: Any, number: int, knowledge: Knowledge) -> Note:
         id="",
         kind=kind,
         text=row["text"],
-        origin=origin,
+        origin=origin if origin in UNCONFIRMED else "import",
         session=str(row.get("session") or "")[:64],
         created=times["created"] or now,
         updated=min(times["updated"] or now, now),
         recalled=times["recalled"],
-        recalls=_count(row.get("recalls")),
+        recalls=min(1, _count(row.get("recalls"))),
         shown=_count(row.get("shown")),
         closed=str(row.get("closed") or ""),
     )

@@ -94,26 +94,27 @@ class People:
         has_waited = any(self.approvals.has_waited(call) for message in turn for call in message.calls)
         return has_waited and turn[-1].role == "tool"
 
-    def explain(self, error: AgentctlError, where: str, resume: str | None) -> None:
-        """Adds to an end that waits for a person what that person does."""
+    def explain(self, error: AgentctlError, where: str, resume: str | None, questions: Sequence[str] = ()) -> None:
+        """Adds to an end that waits for a person what that person does. `questions` are the ids of the open ones."""
         if isinstance(error, Suspended):
             approve = f"agentctl approvals approve --all -r {self._session}{where}"
+            answers = f". Answer in the place of TEXT: {', '.join(questions)}" if questions else ""
             go_on = f". Then go on: {resume}" if resume else ""
-            error.hint = f"Look: agentctl approvals list{where}. Approve: {approve}{go_on}"
+            error.hint = f"Look: agentctl approvals list{where}. Approve: {approve}{answers}{go_on}"
         elif isinstance(error, QuestionOpen) and resume:
             error.hint = f"Answer it: {resume}"
 
     def resume_command(self, where: str, pending: int, questions: Sequence[str]) -> str:
         """The command line that goes on with the session: with a prompt, or with what it waits for.
 
-        Calls that wait need the same policy again, so its flags come along.
+        Calls that wait need the same policy again, so its flags come along. A question whose answer is left out goes
+        on waiting; without the flag the model would decide it for good.
         """
-        head = f"agentctl -r {self._session}{where}"
-        if pending:
-            return f"{head} --on-ask suspend{_policy_flags(self._settings)}"
-        if questions:
-            return head + "".join(f" --answer {shlex.quote(f'{name}=TEXT')}" for name in questions)
-        return f"{head} -p 'PROMPT'"
+        words = "".join(f" --answer {shlex.quote(f'{name}=TEXT')}" for name in questions)
+        words += " --on-question fail" if questions else ""
+        words += f" --on-ask suspend{_policy_flags(self._settings)}" if pending else ""
+        words = words or " -p 'PROMPT'"
+        return f"agentctl -r {self._session}{where}{words}"
 
 
 def _check_flags(settings: Settings) -> None:

@@ -17,7 +17,7 @@ from agentctl.core.redact import Redactor
 from agentctl.core.types import Problem, Usage
 from agentctl.engine.budget import Budget
 from agentctl.runner.clock import SystemClock
-from agentctl.state.journal import Journal
+from agentctl.state.journal import Journal, load
 from agentctl.state.selection import Selected, busy, moved_notice, select, take_lease, wanted_of
 from agentctl.state.sessions import Sessions
 from agentctl.state.spare import adopt, is_ours, spare_state
@@ -35,7 +35,7 @@ class Opened(Record):
 
 
 def sessions_of(settings: Settings) -> Sessions:
-    return Sessions(settings.homes.sessions(settings.project_key))
+    return Sessions(settings.homes.sessions(settings.project_key), root=settings.root)
 
 
 def leased(path: Path, session_id: str) -> Lock:
@@ -61,7 +61,7 @@ async def select_session(settings: Settings, env: Mapping[str, str], clock: Cloc
         forks=settings.fork,
         on_busy=settings.on_busy,
     )
-    spare = Sessions(spare_state(env) / "sessions" / settings.project_key)
+    spare = Sessions(spare_state(env) / "sessions" / settings.project_key, root=settings.root)
     new_store = _new_store(settings)
     try:
         selected = await select(sessions_of(settings), wanted, clock, is_ephemeral=settings.ephemeral, spare=spare)
@@ -115,7 +115,9 @@ def _opened(settings: Settings, selected: Selected, redactor: Redactor, clock: C
         from agentctl.state.copies import fork_session  # most runs copy none
 
         about["forked_from"] = selected.forked_from
-        fork_session(saved.path, selected.path, redactor.text, now=clock.now(), **about)
+        fork_session(saved.path, selected.path, redactor.text, root=settings.root, now=clock.now(), **about)
+        copy = load(selected.path)
+        selected = selected.replace(saved=saved.replace(history=copy.history, view=copy.view))
     journal = Journal(selected.path, clock.now, redactor.text)
     if saved is None or (selected.forked_from is None and _goes_on_with(about, saved)):
         journal.header(**about)

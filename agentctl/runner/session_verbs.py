@@ -112,6 +112,7 @@ def sessions_verify(options: Options, session: str | None) -> int:
 @verb
 def sessions_fork(options: Options, session: str) -> int:
     """A copy of a session to go on with."""
+    from agentctl.state.approvals import holds_waiting
     from agentctl.state.copies import fork_session
 
     settings = settings_of(options)
@@ -121,8 +122,9 @@ def sessions_fork(options: Options, session: str) -> int:
     facts = {"cwd": str(settings.root), "model": saved.model, "agent": saved.agent, "policy": saved.policy}
     now = SystemClock().now()
     redact = _redactor(settings).text
-    fork_session(saved.path, sessions.path(fresh), redact, now=now, session=fresh, forked_from=saved.id, **facts)
-    resume = f"agentctl -r {fresh} -p 'PROMPT'"
+    target = sessions.path(fresh)
+    fork_session(saved.path, target, redact, root=settings.root, session=fresh, now=now, forked_from=saved.id, **facts)
+    resume = f"agentctl -r {fresh}" if holds_waiting(target, now) else f"agentctl -r {fresh} -p 'PROMPT'"
     return show(options, {"session": fresh, "forked_from": saved.id, "resume": resume}, [fresh, resume])
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from agentctl.core.errors import AgentctlError, Cancelled, TimedOut
 from agentctl.core.signals import STOPPING, remember, was_hangup_ignored
+from agentctl.runner.output import READER_GONE
 
 LAST_WORD_S = 4.0
 """After a stop the run has this long to clean up; then the process ends with its last line all the same."""
@@ -112,6 +113,11 @@ class Launcher:
 
     def is_gone(self) -> bool:
         return self._parent > 1 and os.getppid() != self._parent
+
+
+def is_from_outside(error: AgentctlError) -> bool:
+    """Whether a signal or the clock ended the run. A reader that left is something else: what was said is lost."""
+    return isinstance(error, TimedOut) or (isinstance(error, Cancelled) and error.exit_code != READER_GONE)
 
 
 def _stop_by(stop: Stop, number: int) -> None:

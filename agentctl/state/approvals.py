@@ -20,6 +20,9 @@ _APPROVAL, _ANSWER = b'"approval"', b'"tool"'
 """In every line that matters here; most lines of a long journal need not be parsed."""
 
 
+VALID_DAYS = 7
+
+
 class SavedApproval(Record):
     """One call that waits or has waited."""
 
@@ -62,6 +65,35 @@ def holds_waiting(path: Path, now: str) -> bool:
         return False
     except OSError:
         return True
+
+
+def expiry(now: str) -> str:
+    """Until when an approval can be given that is asked for now. Both RFC 3339, UTC."""
+    from datetime import datetime, timedelta  # only when something has to wait
+
+    later = datetime.fromisoformat(now) + timedelta(days=VALID_DAYS)
+    return later.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def asked_anew(row: JsonObject, session: str, now: str) -> JsonObject | None:
+    """A record of the kind as it stands in the copy `session`: under an id of its own, asked for now.
+
+    None for a grant, which is for one session, and for a record that cannot be read.
+    """
+    try:
+        if row["state"] == "waiting":
+            pending = row["pending"]
+            asked = {**pending, "id": _copied_id(pending["id"], session), "expires": expiry(now)}
+            return {**row, "time": now, "pending": asked}
+        return {**row, "id": _copied_id(row["id"], session)} if row["state"] != "granted" else None
+    except (KeyError, TypeError):
+        return None
+
+
+def _copied_id(approval: str, session: str) -> str:
+    from hashlib import sha256
+
+    return sha256(f"{session}\0{approval}".encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def _take(found: dict[str, SavedApproval], row: JsonObject) -> None:

@@ -10,7 +10,6 @@ import gzip
 import io
 import os
 import re
-import stat
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from agentctl.core.errors import UsageError
 from agentctl.core.files import create_file, make_private_dir, open_regular, read_all, replacing, write_all
 from agentctl.core.record import Record, map_strings
 from agentctl.core.types import JsonObject
+from agentctl.state.copies import FILE_NAME, files_below
 from agentctl.state.journal import read_session_log
 
 MANIFEST, JOURNAL, STATE = "session.json", "journal.jsonl", "state/"
@@ -30,7 +30,6 @@ MAX_JOURNAL = 256_000_000
 MAX_TOTAL = 1_000_000_000
 MAX_MEMBERS = 10_000
 _BLOCK = 512
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}){0,3}", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 DROPPED = "approval"
 """What was approved elsewhere does not count here."""
@@ -63,7 +62,7 @@ def export_session(
     log = read_session_log(path)
     lines = [dumps(map_strings(row, redact)) + b"\n" for _, row in log.rows]
     manifest = {"format": FORMAT, "session": session, "version": version}
-    names = list(_files_below(folder))
+    names = list(files_below(folder))
     with (
         replacing(target) as file,
         tarfile.open(fileobj=file, mode="w:gz", format=tarfile.USTAR_FORMAT, compresslevel=6) as archive,
@@ -123,17 +122,6 @@ def unpack_files(source: Path, folder: Path) -> None:
 # --- writing ------------------------------------------------------------------------------------------------------
 
 
-def _files_below(folder: Path) -> Iterator[str]:
-    """Plain files, by their path relative to the folder; links are not followed."""
-    for place, folders, names in os.walk(folder, followlinks=False):
-        folders.sort()
-        for name in sorted(names):
-            path = Path(place, name)
-            relative = path.relative_to(folder).as_posix()
-            if stat.S_ISREG(path.lstat().st_mode) and _NAME.fullmatch(relative):
-                yield relative
-
-
 def _read(path: Path) -> bytes:
     descriptor = open_regular(path, follow=False)
     try:
@@ -183,7 +171,7 @@ def _plain_members(source: Path, unpacked: gzip.GzipFile) -> Iterator[tuple[str,
 def _check_name(source: Path, name: str) -> None:
     if name in (MANIFEST, JOURNAL):
         return
-    if not name.startswith(STATE) or not _NAME.fullmatch(name.removeprefix(STATE)):
+    if not name.startswith(STATE) or not FILE_NAME.fullmatch(name.removeprefix(STATE)):
         raise _refused(source, f"the name {name!r} in it is none that a session has")
 
 

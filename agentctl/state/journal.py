@@ -161,8 +161,11 @@ def is_blank(path: Path) -> bool:
     return log.is_blank
 
 
-def check_header(path: Path) -> None:
-    """Whether a journal can be loaded, from its first lines alone. Raises UsageError as `load` does."""
+def check_header(path: Path) -> bool:
+    """Whether a journal that can be loaded holds a turn, from its first bytes alone. Raises UsageError as `load` does.
+
+    A run that ended before its first turn, or was killed there, leaves a header and nothing to go on with.
+    """
     try:
         log = read_log(path, limit=HEAD_BYTES)
     except OSError as error:
@@ -173,6 +176,7 @@ def check_header(path: Path) -> None:
             tally.add(row)
             break
     facts_of(tally, path)
+    return log.size > HEAD_BYTES or any(row["record"] in ("turn", "message") for _number, row in log.rows)
 
 
 def read_session_log(path: str | Path) -> Log:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agentctl.core.record import Record
 from agentctl.state import knowledge_decay as decay
@@ -152,7 +152,7 @@ class Knowledge:
             for note in notes:
                 store.execute("UPDATE note SET recalls = recalls + 1, recalled = ? WHERE id = ?", (self.now(), note.id))
 
-    def forget(self, what: str) -> Forgotten:
+    def forget(self, what: str, *, by: Literal["id", "text", "either"] = "either") -> Forgotten:
         """Closes the note of this id, or the at most MAX_FORGET ones that hold this text. Raises ValueError.
 
         What is closed is kept for a while and can be listed; `purge` deletes it.
@@ -161,8 +161,8 @@ class Knowledge:
             return Forgotten(notes=(), is_done=True)
         with self.file.writing() as store:
             notes = rows.valid_notes(store)
-            named = [note for note in notes if note.id == what.strip().lower()]
-            found = named or self._holding(notes, what)
+            named = [note for note in notes if note.id == what.strip().lower()] if by != "text" else []
+            found = named or (self._holding(notes, what) if by != "id" else [])
             is_done = len(found) <= MAX_FORGET
             self._close(store, found if is_done else (), "forgotten")
         return Forgotten(notes=tuple(found), is_done=is_done)

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from agentctl.state.knowledge_note import MAX_NOTES, Note
+from agentctl.state.knowledge_note import FADES_SOON, MAX_NOTES, Note
 
 EXPIRES_DAYS = 90
 """A note that nobody recalled, since it was last recorded or confirmed."""
 UNCONFIRMED_DAYS = 30
-"""The same for an unconfirmed note."""
+"""The same for an unconfirmed note that a run made. An import lasts as long as it would have where it came from."""
 PURGE_DAYS = 90
 """How long a closed note is kept before it is deleted."""
 MAX_CLOSED = 300
-_AUTHORITY = {"person": 5.0, "model": 0.0, "extractor": -5.0, "tool": -5.0}
+_AUTHORITY = {"person": 5.0, "model": 0.0, "import": -5.0, "extractor": -5.0, "tool": -5.0}
 
 
 def age_days(since: str, now: str) -> float:
@@ -49,7 +49,7 @@ def expired(notes: Sequence[Note], now: str) -> list[Note]:
 
 
 def _lifetime(note: Note) -> float:
-    return EXPIRES_DAYS if note.is_confirmed else UNCONFIRMED_DAYS
+    return UNCONFIRMED_DAYS if note.origin in FADES_SOON else EXPIRES_DAYS
 
 
 def worth(note: Note, now: str) -> float:

@@ -11,6 +11,8 @@ from agentctl.state.knowledge_note import KINDS, Note, clean_text, order_in
 LEARNED = 3
 LEARN_CHARS = 8_000
 LEARN_TOKENS = 600
+LEARN_BYTES = 10
+"""A shorter text tells a later run nothing. Bytes, because one sign of Chinese says what several letters do."""
 MIN_NOTES = 60
 """Fewer notes need no compaction."""
 MIN_UNUSED = 2
@@ -37,6 +39,11 @@ def note_lines(reply: str) -> list[tuple[str, str]]:
     found = [match for line in reply.splitlines() if (match := _LINE.fullmatch(line))]
     rows = [(match[1].lower(), clean_text(match[2])) for match in found]
     return [(kind, text) for kind, text in rows if any(map(str.isalnum, text)) and not order_in(text)]
+
+
+def learned(reply: str) -> list[tuple[str, str]]:
+    """What of a reply is recorded: the first notes that say something."""
+    return [(kind, text) for kind, text in note_lines(reply) if len(text.encode()) >= LEARN_BYTES][:LEARNED]
 
 
 def to_learn_from(turns: Sequence[tuple[str, str]]) -> str:

@@ -14,13 +14,14 @@ from agentctl.core.record import Record
 from agentctl.core.text import clean, cut_end
 
 Kind: TypeAlias = Literal["fact", "decision", "gotcha", "command", "preference"]
-Origin: TypeAlias = Literal["person", "model", "extractor", "tool"]
+Origin: TypeAlias = Literal["person", "model", "import", "extractor", "tool"]
 
 KINDS: tuple[Kind, ...] = ("fact", "decision", "gotcha", "command", "preference")
-ORIGINS: tuple[Origin, ...] = ("person", "model", "extractor", "tool")
-"""Whose words a note is in, the greatest authority first. `tool`: the model recorded what a result or an attached file
-says word for word. Notes of the extractor and of tools are unconfirmed."""
-UNCONFIRMED = frozenset(("extractor", "tool"))
+ORIGINS: tuple[Origin, ...] = ("person", "model", "import", "extractor", "tool")
+"""Whose words a note is in, the greatest authority first. `import`: a file says that a person or a model recorded it,
+and nobody here did. `tool`: the model recorded what a result or an attached file says word for word."""
+UNCONFIRMED = frozenset(("import", "extractor", "tool"))
+FADES_SOON = frozenset(("extractor", "tool"))
 
 MAX_CHARS = 400
 MAX_NOTES = 300

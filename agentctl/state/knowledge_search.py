@@ -17,7 +17,7 @@ _READ_CHARS = 8_000
 """Of a prompt; its head says what it is about."""
 _MIN_REPEATED = 6
 _WORD = re.compile(r"[^\W_]+(?:[._/-][^\W_]+)*")
-_AUTHORITY = {"person": 1.2, "model": 1.0, "extractor": 0.5, "tool": 0.5}
+_AUTHORITY = {"person": 1.2, "model": 1.0, "import": 0.5, "extractor": 0.5, "tool": 0.5}
 _COMMON_WORDS = (
     "the and for are but not you all any can has had have her his its our out was were who how why what when where "
     "which this that these those there here with from into onto over under then than them they their your will would "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import Field
 
@@ -137,15 +137,14 @@ class Recall:
 
 
 class ForgetArguments(Arguments):
-    note: str = Field(
-        min_length=1, max_length=500, description="Id of a note, or a text of 8 characters or more in it."
-    )
+    id: str = Field(default="", max_length=100, description="Of one note, as `recall` shows it.")
+    text: str = Field(default="", max_length=500, description="8 characters or more that the note holds.")
 
 
 class Forget:
     definition = ToolDefinition(
         name="forget",
-        description="Drop a note that is wrong.",
+        description="Drop a note that is wrong, by its id or a text in it.",
         arguments=ForgetArguments,
         effect="state",
         set="session",
@@ -156,8 +155,13 @@ class Forget:
         self._tools = tools
 
     async def run(self, call_id: str, args: ForgetArguments) -> ToolResult:
+        given = {"id": args.id.strip(), "text": args.text.strip()}
+        if all(given.values()) or not any(given.values()):
+            raise ToolFailure("Give either the id of a note or a text that it holds. `recall` shows the ids.")
+        what = given["id"] or given["text"]
+        by: Literal["id", "text"] = "id" if given["id"] else "text"
         try:
-            forgotten = await self._tools.use(lambda: self._tools.knowledge.forget(args.note))
+            forgotten = await self._tools.use(lambda: self._tools.knowledge.forget(what, by=by))
         except ValueError as error:
             raise ToolFailure(f"{error}. `recall` shows the ids.") from None
         lines = [f"{note.id} {line(note)[2:]}" for note in forgotten.notes]
@@ -165,6 +169,7 @@ class Forget:
             head = f"{len(lines)} notes hold that, more than {MAX_FORGET}; nothing was forgotten. Name one by its id:"
             raise ToolFailure("\n".join([head, *lines[:15]]))
         if not lines:
-            raise ToolFailure(f"No note has the id or holds the text {quoted(args.note.strip())!r}.")
+            missed = "has the id" if by == "id" else "holds the text"
+            raise ToolFailure(f"No note {missed} {quoted(what)!r}. `recall` shows them with their ids.")
         count = f"{len(lines)} note{'' if len(lines) == 1 else 's'}"
         return ToolResult(call_id=call_id, content="\n".join([f"Forgot {count}.", *lines]), summary=f"forgot {count}")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from agentctl.config.store import recorded_remote
 from agentctl.core.errors import UsageError
 from agentctl.core.locks import LockHeld, lock_file
 from agentctl.core.record import Record
@@ -56,9 +57,10 @@ class Listed(Record):
 class Sessions:
     """The journals of one project, newest first by the time of their last record."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` is named after the project's key; its siblings are the other projects."""
+    def __init__(self, folder: Path, *, root: Path | None = None) -> None:
+        """`folder` is named after the project's key; its siblings are the other projects. `root`: the workspace."""
         self.folder = folder
+        self._root = root
 
     @property
     def project_key(self) -> str:
@@ -80,15 +82,15 @@ class Sessions:
         return found
 
     def newest(self) -> tuple[str, tuple[Problem, ...]]:
-        """The id of the newest session that can be read, and the newer ones that cannot.
+        """The id of the newest session that can be read and has a turn, and the newer ones that cannot be read.
 
         Raises UsageError when the project has none.
         """
         problems: list[Problem] = []
         for entry in self.entries():
             try:
-                check_header(self.path(entry.id))
-                return entry.id, tuple(problems)
+                if check_header(self.path(entry.id)):
+                    return entry.id, tuple(problems)
             except UsageError as error:
                 if not is_being_begun(self.path(entry.id)):
                     problems.append(unreadable(self.path(entry.id), error))
@@ -109,7 +111,7 @@ class Sessions:
         if len(found) > 1:
             raise UsageError(f"{what} {prefix!r} fits {len(found)} sessions", hint="Give more of the id.")
         for path in self.folder.parent.glob(f"*/{_plain(prefix)}*{SUFFIX}"):
-            raise _of_another_folder(f"{what} {prefix!r}", path)
+            raise _of_another_store(f"{what} {prefix!r}", path, self._root)
         raise UsageError(f"{what} {prefix!r}: there is no such session", hint="`agentctl sessions list` shows them.")
 
     def listed(self) -> Listed:
@@ -156,11 +158,23 @@ def unreadable(path: Path, error: UsageError) -> Problem:
     return Problem(code="session-unreadable", what=str(path), why=error.message, fix=error.hint)
 
 
-def _of_another_folder(said: str, path: Path) -> UsageError:
+def _of_another_store(said: str, path: Path, root: Path | None) -> UsageError:
     try:
         cwd = load_facts(path).cwd
     except UsageError as error:
         return UsageError(f"{said} is a session of another folder, and {error.message}", hint=error.hint)
+    if root is None or Path(cwd).resolve() != root.resolve():
+        return UsageError(
+            f"{said} is a session of another folder: {cwd}", hint="Run there, or name that folder with -C or --project."
+        )
+    remote = recorded_remote(path.parent)
+    if remote is None:
+        return UsageError(
+            f"{said} is a session of this folder, kept for another project",
+            hint="Give the --project NAME that it was made with, or none when there was none.",
+        )
     return UsageError(
-        f"{said} is a session of another folder: {cwd}", hint="Run there, or name that folder with -C or --project."
+        f"{said} is a session of this folder from when its git remote was {remote}",
+        hint="Each remote has a store of its own, and finds it again when it comes back. From now on, --project NAME "
+        "keeps one store for all remotes.",
     )

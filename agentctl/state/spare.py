@@ -66,9 +66,10 @@ def bring_back(source: Path, target: Path) -> bool:
         lock = lock_file(source.with_suffix(".lock"))
     except LockHeld:
         return False
-    replace_file(target, there, mode=0o600)
-    source.unlink()
-    lock.remove()
+    with lock:  # a full disk too lets go of it: this very run may have to go on in the spare place
+        replace_file(target, there, mode=0o600)
+        source.unlink()
+        lock.remove()
     return True
 
 

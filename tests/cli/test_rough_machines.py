@@ -99,6 +99,19 @@ def test_on_a_full_disk_writes_say_so_and_reads_go_on(world: World, served: Any)
     assert [read["type"], other["type"]] == ["tool-result"] * 2
 
 
+def test_a_session_that_a_full_disk_sent_elsewhere_goes_on_there(world: World, served: Any) -> None:
+    full = world.home / "full"
+    full.mkdir()
+    world.env |= {"AGENTCTL_HOME": str(full), "TMPDIR": str(world.home)}
+    server = served([Turn(text="one"), Turn(when="MANGO.*one", text="two"), Turn(when="one.*two", text="three")])
+    one_page = [find_bwrap(), "--bind", "/", "/", "--dev", "/dev", "--size", "4096", "--tmpfs", str(full), "--"]
+    words = ("-p", "MANGO", "--json", "--session-key", "k")
+    for text in ("one", "two", "three"):
+        ran = run_in(world, one_page, *words, server=server).ended("completed", 0)
+        assert ran.done["text"] == text
+        assert [event["code"] for event in ran.of("notice")] == ["temporary-store"]
+
+
 def test_a_limit_on_the_size_of_files_is_an_error_result(world: World, served: Any) -> None:
     calls = [
         Call("write_file", {"path": "big", "content": "x" * 400_000}),

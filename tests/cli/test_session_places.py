@@ -164,6 +164,32 @@ def test_another_git_remote_starts_a_new_store_and_says_so_once(world: World, se
     assert "t0ken" not in "".join(path.read_text() for path in world.home.rglob("project.json"))
 
 
+@pytest.mark.parametrize(
+    "command", [("-p", "x", "-r"), ("sessions", "show"), ("approvals", "list", "-r")], ids=" ".join
+)
+def test_a_session_of_another_store_of_this_folder_is_not_called_elsewhere(
+    world: World, served: Any, command: tuple[str, ...]
+) -> None:
+    server = served([Turn(text="a", repeat=-1)])
+    named = world.run("-p", "x", "--json", "--project", "name", server=server).ended("completed", 0).done["session"]
+    git(world, "init", "-q")
+    git(world, "remote", "add", "origin", "https://user:s3cret-t0ken@example.com/o/one.git")
+    one = world.run("-p", "x", "--json", server=server).ended("completed", 0).done["session"]
+    git(world, "remote", "set-url", "origin", "https://example.com/o/two")
+    world.run("-p", "x", "--json", server=server).ended("completed", 0)
+    for session, why, fix in (
+        (one, "from when its git remote was example.com/o/one", "--project NAME keeps one store"),
+        (named, "kept for another project", "Give the --project NAME"),
+    ):
+        ran = world.run(*command, session)
+        assert ran.code == 2
+        assert f"{session!r} is a session of this folder" in ran.err
+        assert (why in ran.err, fix in ran.err) == (True, True), ran.err
+    (world.cwd / "elsewhere").mkdir()
+    ran = world.run(*command, one, "-C", "elsewhere")
+    assert f"{one!r} is a session of another folder: {world.cwd}" in ran.err
+
+
 def test_nothing_is_left_of_a_run_that_never_began(world: World) -> None:
     world.run("-p", "x", "--json", "--model", "nobody/x").ended("usage", 2)
     assert [path for path in world.home.rglob("*") if path.is_file()] == []
@@ -200,3 +226,47 @@ def test_the_session_of_a_demo_leaves_the_choice_of_the_model_to_the_next_run(wo
     env = {"OPENAI_BASE_URL": server.base_url, **{k: v for k, v in world.env.items() if k != "ANTHROPIC_API_KEY"}}
     ran = world.run("-c", "-p", "x", "--json", env=env).ended("completed", 0)
     assert ran.events[0]["model"]["vendor"] == "openai"
+
+
+@pytest.mark.parametrize("flags", [(), ("--session-key", "k"), ("-c", "--fork")], ids=" ".join)
+def test_a_run_that_ends_before_its_first_turn_leaves_no_session(
+    world: World, served: Any, flags: tuple[str, ...]
+) -> None:
+    server = served([Turn(text="a"), Turn(when="MANGO.*a", text="b")])
+    one = world.run("-p", "MANGO", "--json", server=server).ended("completed", 0)
+    left_out = ("--strict", "--trust", "none", "--memory", "on")
+    refused = world.run("-p", "x", "--json", *flags, *left_out, server=server).ended("usage", 2)
+    assert refused.done["resume"] is None
+    assert [path.stem for path in world.home.rglob("*.jsonl")] == [one.done["session"]]
+    assert [path.stem for path in world.home.rglob("sessions/*/*.lock")] == [one.done["session"]]
+    again = world.run("-c", "-p", "x", "--json", server=server).ended("completed", 0)
+    assert (again.done["text"], again.done["session"]) == ("b", one.done["session"])
+
+
+def test_going_on_with_a_session_that_a_strict_run_refused_keeps_it(world: World, served: Any) -> None:
+    server = served([Turn(text="a"), Turn(when="MANGO.*a", text="b")])
+    one = world.run("-p", "MANGO", "--json", server=server).ended("completed", 0)
+    left_out = ("--strict", "--trust", "none", "--memory", "on")
+    world.run("-c", "-p", "x", "--json", *left_out, server=server).ended("usage", 2)
+    again = world.run("-r", one.done["session"], "-p", "x", "--json", server=server).ended("completed", 0)
+    assert again.done["text"] == "b"
+
+
+def test_continue_passes_over_a_session_that_was_killed_before_its_first_turn(world: World, served: Any) -> None:
+    server = served([Turn(text="a"), Turn(when="MANGO.*a", text="b")])
+    one = world.run("-p", "MANGO", "--json", server=server).ended("completed", 0)
+    (journal,) = world.home.rglob("*.jsonl")
+    header = journal.read_bytes().splitlines(keepends=True)[0]
+    unbegun = "01ffffff-0000-7000-8000-000000000000"
+    journal.with_name(f"{unbegun}.jsonl").write_bytes(header.replace(one.done["session"].encode(), unbegun.encode()))
+    again = world.run("-c", "-p", "x", "--json", server=server).ended("completed", 0)
+    assert (again.done["text"], again.done["session"]) == ("b", one.done["session"])
+    assert again.of("notice") == []
+
+
+def test_a_session_whose_first_prompt_is_long_is_one_to_go_on_with(world: World, served: Any) -> None:
+    (world.cwd / "long.txt").write_text("word " * 40_000)
+    server = served([Turn(text="a"), Turn(text="b")])
+    one = world.run("--prompt-file", "long.txt", "--json", server=server).ended("completed", 0)
+    again = world.run("-c", "-p", "x", "--json", server=server).ended("completed", 0)
+    assert again.done["session"] == one.done["session"]

@@ -200,3 +200,57 @@ def test_compact_goes_without_a_model(world: World, served: Any) -> None:
     assert document(world, "compact", session, env=env)["is_done"] is False
     assert document(world, "compact", session, "--model", "openai/gpt-5", env=env, code=9)["error"]["kind"] == "auth"
     assert document(world, "verify", session)["ok"]
+
+
+def suspended(world: World, served: Any) -> str:
+    server = served([Turn(calls=[Call("bash", {"command": "echo ran >> log"})])])
+    ran = world.run("-p", "MANGO", "--on-ask", "suspend", "--json", server=server).ended("suspended", 6)
+    return str(ran.done["session"])
+
+
+def test_a_fork_of_a_session_that_waits_asks_anew(world: World, served: Any) -> None:
+    session = suspended(world, served)
+    assert world.run("approvals", "approve", "--all").code == 0
+    forked = document(world, "fork", session)
+    assert forked["resume"] == f"agentctl -r {forked['session']}"
+    rows = json.loads(world.run("approvals", "list", "--json").out)["approvals"]
+    assert {row["session"]: row["state"] for row in rows} == {session: "granted", forked["session"]: "waiting"}
+    assert len({row["id"] for row in rows}) == 2
+    server = served([Turn(when="MANGO", text="went on", repeat=2)])
+    world.run("-r", forked["session"], "--json", server=server).ended("suspended", 6)
+    assert not (world.cwd / "log").exists()
+    assert world.run("approvals", "approve", "--all", "-r", forked["session"]).code == 0
+    for one in (forked["session"], session):
+        world.run("-r", one, "--json", server=server).ended("completed", 0)
+    assert (world.cwd / "log").read_text() == "ran\nran\n"
+
+
+def test_a_fork_with_a_prompt_is_told_that_the_call_never_ran(world: World, served: Any) -> None:
+    forked = document(world, "fork", suspended(world, served))
+    server = served([Turn(when="nobody approved it.*other", text="understood")])
+    ran = world.run("-r", forked["session"], "-p", "something other", "--json", server=server).ended("completed", 0)
+    assert ran.done["text"] == "understood"
+
+
+@pytest.mark.parametrize("way", ["the verb", "the flag"])
+def test_a_fork_has_files_of_its_own_and_knows_where(world: World, served: Any, way: str) -> None:
+    """The origin goes, and what its copy was shown is still there, under the path that stands in its history."""
+    calls = [Call("bash", {"command": "seq 1 20000"}), Call("add_state", {"text": "the port is 4711"})]
+    server = served([Turn(calls=calls), Turn(text="done"), Turn(text="forked")])
+    session = world.run("-p", "MANGO", "--yolo", "--json", server=server).ended("completed", 0).done["session"]
+    if way == "the verb":
+        fork = document(world, "fork", session)["session"]
+    else:
+        fork = world.run("-c", "--fork", "-p", "x", "--json", server=server).ended("completed", 0).done["session"]
+        assert session not in server.requests[-1].raw.decode()
+    origin = journal_of(world, session)
+    os.utime(origin, (1, 1))
+    assert world.run("sessions", "prune").code == 0
+    assert not origin.exists()
+    assert world.run("state", "gc").code == 0
+    assert not (world.cwd / ".agentctl/state" / session).exists()
+    path = f".agentctl/state/{fork}/output/1.txt"
+    reads = [Call("read_file", {"path": path, "offset": 9_999, "limit": 1}), Call("read_state", {})]
+    server = served([Turn(when=path.replace(".", r"\."), calls=reads), Turn(when="9999.*4711", text="read")])
+    ran = world.run("-r", fork, "-p", "read it", "--json", server=server).ended("completed", 0)
+    assert ran.done["text"] == "read"

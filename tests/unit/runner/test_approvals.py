@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from agentctl.policy.grants import digest_of, grant_for
 from agentctl.runner import approval_verbs
 from agentctl.runner.clock import SystemClock
 from agentctl.state.approvals import holds_waiting, read_approvals
+from agentctl.state.copies import fork_session
 from agentctl.state.retention import prune
 from agentctl.state.sessions import Sessions
 from tests.unit.runner.waiting import END, READ, Place, Told, bash
@@ -466,3 +468,51 @@ def test_a_mask_is_never_approved(place: Place) -> None:
     script = place.script({"tool_calls": [bash("echo [masked:DEPLOY_TOKEN] >> log")]}, END)
     told = place.run(script, "-p", "go", *SUSPEND, DEPLOY_TOKEN="s3cr3t-Value-9876")
     assert (told.outcomes(), told.done["ended"]) == ([("tool-error", "bash")], "completed")
+
+
+def test_of_two_questions_the_one_without_an_answer_goes_on_waiting(place: Place, say: Any) -> None:
+    """The command of `done.resume` with one answer filled in and the other left out, after the call was approved."""
+    place.date = "2040-01-01"
+    ask = [{"name": "ask", "args": {"question": f"Which {what}?"}} for what in ("database", "color")]
+    calls = [ask[0], bash("echo ran >> log"), ask[1]]
+    words = ("--json", "--on-question", "fail", "--on-ask", "suspend")
+    told = place.run(place.script({"tool_calls": calls}), "-p", "go", *words)
+    resume = told.done["resume"].replace("which-database=TEXT", "which-database=x")
+    given = shlex.split(resume.replace(" --answer which-color=TEXT", ""))[1:]
+    assert say("approve", is_all=True)[0] == 0
+    again = place.run(place.script(END), *given, "--json")
+    assert (again.done["ended"], place.log) == ("question", ["ran"])
+    assert again.outcomes() == [("tool-result", "ask"), ("tool-result", "bash"), ("tool-suspended", "ask")]
+    last = again.done["resume"].replace("TEXT", "red")
+    assert place.run(place.script(END), *shlex.split(last)[1:], "--json").done["ended"] == "completed"
+
+
+def test_a_copy_asks_from_the_moment_it_was_made(place: Place, say: Any) -> None:
+    told = suspend(place)
+    assert told.done["approvals"][0]["expires"] == "2040-01-08T00:00:00.000Z"
+    place.date = "2040-01-20"
+    forked = place.run(place.script(END), "-r", told.done["session"], "--fork", "--json")
+    assert [row["expires"] for row in forked.done["approvals"]] == ["2040-01-27T00:00:00.000Z"]
+    saved = read_approvals(place.journal(forked.done["session"]))
+    waiting = [(row.pending.id, row.state, row.requested, row.pending.expires) for row in saved]
+    asked = ("waiting", "2040-01-20T00:00:00.000Z", "2040-01-27T00:00:00.000Z")
+    assert waiting == [(*ids(forked), *asked)]
+    again = place.run(place.script(END), "-r", forked.done["session"], "--fork", "--json")
+    assert len({*ids(told), *ids(forked), *ids(again)}) == 3
+
+
+def test_a_copy_that_is_cut_off_before_it_says_anything_still_waits(place: Place, say: Any) -> None:
+    """What waits stands in the copy from its first byte on, not only once a run has announced it."""
+    told = suspend(place, "echo a >> log", "echo b >> log", "echo c >> log")
+    first, second, _third = ids(told)
+    assert say("approve", first)[0] == 0
+    assert say("deny", second)[0] == 0
+    source = place.journal(told.done["session"])
+    target = source.with_name(f"{'f' * 8}.jsonl")
+    facts = {"cwd": str(place.root), "model": "", "agent": "default", "policy": ""}
+    now = "2040-01-02T00:00:00.000Z"
+    fork_session(source, target, str, root=place.root, session=target.stem, now=now, forked_from=source.stem, **facts)
+    assert [approval.state for approval in read_approvals(target)] == ["waiting", "denied", "waiting"]
+    again = place.run(place.script(END), "-r", target.stem, "--json")
+    assert again.outcomes() == [("tool-suspended", "bash"), ("tool-denied", "bash"), ("tool-suspended", "bash")]
+    assert (again.done["ended"], place.log) == ("suspended", [])

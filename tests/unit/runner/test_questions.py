@@ -112,7 +112,7 @@ def test_a_question_ends_the_run_and_a_later_one_answers_it(place: Place) -> Non
     }
     assert told.done["questions"] == [asked]
     session = told.done["session"]
-    assert told.done["resume"] == f"agentctl -r {session} --answer which-database=TEXT"
+    assert told.done["resume"] == f"agentctl -r {session} --answer which-database=TEXT --on-question fail"
 
     still = place.run(place.script(END), "-r", session, "--json", "--on-question", "fail")
     assert (still.done["ended"], still.done["questions"]) == ("question", [asked])
@@ -153,6 +153,14 @@ def test_a_question_and_a_waiting_call_in_one_step(place: Place) -> None:
         [("tool-suspended", "ask"), ("tool-suspended", "bash")],
     )
     assert (len(told.done["approvals"]), len(told.done["questions"])) == (1, 1)
+    session = told.done["session"]
+    answers = "--answer which-database=TEXT --on-question fail"
+    assert told.done["resume"] == f"agentctl -r {session} {answers} --on-ask suspend"
+    approve = f"agentctl approvals approve --all -r {session}"
+    assert told.of("error")[0]["hint"] == (
+        f"Look: agentctl approvals list. Approve: {approve}. Answer in the place of TEXT: which-database. "
+        f"Then go on: {told.done['resume']}"
+    )
     again = place.run(place.script(END), "-r", told.done["session"], "--json", "--answer", "which-database=x")
     assert (again.done["ended"], again.outcomes()) == (
         "suspended",

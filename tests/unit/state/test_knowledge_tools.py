@@ -48,8 +48,11 @@ class Desk:
     def recall(self, query: str) -> str:
         return asyncio.run(self._recall.run("c", RecallArguments.parse({"query": query}))).content
 
-    def forget(self, note: str) -> str:
-        return asyncio.run(self._forget.run("c", ForgetArguments.parse({"note": note}))).content
+    def forget(self, text: str) -> str:
+        return self.forget_by(text=text)
+
+    def forget_by(self, **args: str) -> str:
+        return asyncio.run(self._forget.run("c", ForgetArguments.parse(args))).content
 
 
 @pytest.fixture
@@ -138,6 +141,23 @@ def test_forget(desk: Desk) -> None:
         desk.forget("the same words")
     assert str(failure.value).count("\n") == 6
     assert len(desk.knowledge.valid()) == 6
+
+
+def test_forget_takes_an_id_or_a_text_and_not_both(desk: Desk) -> None:
+    for text in ("a thing that is wrong", "cafe0123 is the port of something else"):
+        desk.remember(text)
+    one, other = desk.knowledge.valid()
+    for args in ({}, {"id": one.id, "text": "a thing that is wrong"}, {"id": " ", "text": ""}):
+        with pytest.raises(ToolFailure, match="either the id of a note or a text"):
+            desk.forget_by(**args)
+    for args in ({"id": "a thing that is wrong"}, {"id": "cafe0123"}, {"text": one.id}):
+        with pytest.raises(ToolFailure, match="No note"):
+            desk.forget_by(**args)
+    with pytest.raises(InvalidArguments, match=r"note: .* Fields: id\?, text\?"):
+        desk.forget_by(note=one.id)
+    assert [note.id for note in desk.knowledge.valid()] == [one.id, other.id]
+    assert desk.forget_by(id=one.id.upper(), text="") == f"Forgot 1 note.\n{one.id} (fact) {one.text}"
+    assert desk.forget_by(text="CAFE0123").startswith("Forgot 1 note.")
 
 
 def test_a_store_that_fails_is_told_once_and_the_model_goes_on(tmp_path: Path) -> None:

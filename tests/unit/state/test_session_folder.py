@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +15,16 @@ from agentctl.core.codec import dumps, loads
 from agentctl.core.errors import UsageError
 from agentctl.core.locks import lock_file
 from agentctl.core.record import as_dict
-from agentctl.core.types import Message, PendingCall, Text, ToolAnswer, ToolCall, Usage
+from agentctl.core.text import digest_of
+from agentctl.core.types import Message, Opaque, PendingCall, Reasoning, Text, ToolAnswer, ToolCall, Usage
 from agentctl.state.checks import verify
 from agentctl.state.copies import fork_session
+from agentctl.state.folder import state_root
 from agentctl.state.index import NAME
 from agentctl.state.journal import Journal, load
 from agentctl.state.retention import prune
 from agentctl.state.sessions import Sessions
+from agentctl.state.spare import bring_back
 
 NOW = "2030-01-01T00:00:00Z"
 DAY_NS = 86_400 * 1_000_000_000
@@ -166,16 +170,56 @@ def test_a_copy_has_everything_but_what_belongs_to_the_session_alone(tmp_path: P
         source,
         target,
         lambda text: text.replace("hunter2", "***"),
+        root=tmp_path,
         now="2031",
         session="s2",
         cwd="/v",
         forked_from="s1",
     )
     rows = [loads(line) for line in target.read_bytes().splitlines()]
-    assert [row["record"] for row in rows] == ["header", "turn", "message", "message", "future"]
+    assert [row["record"] for row in rows] == ["header", "turn", "message", "message", "end", "future"]
     assert rows[-1] == {"record": "future", "x": "***"}
     assert (load(target).history, load(target).usage) == (load(source).history, Usage())
     assert verify(target).is_whole
+
+
+def test_the_paths_of_a_copy_lead_to_its_files_and_what_a_service_signed_stays(tmp_path: Path) -> None:
+    """A view knows what it shows only in part by digests, which are then those of the new texts."""
+    output = state_root(tmp_path) / "s1" / "output"
+    output.mkdir(parents=True)
+    (output / "1.txt").write_text("all of it")
+    (output / "2.txt").symlink_to(tmp_path / "elsewhere")
+    long = "cut; all of it is in .agentctl/state/s1/output/1.txt"
+    signed = Opaque(
+        provider="anthropic", api="anthropic-messages", model="m", data={"thinking": long, "signature": "x"}
+    )
+    source = write_session(tmp_path, "s1")
+    journal = Journal(source, lambda: NOW, str)
+    journal.message(Message(role="assistant", parts=(Reasoning(text=long, opaque=signed), Text(text=long))))
+    journal.view({"start": 1, "reasons_from": 0, "summary": long, "wholes": [[digest_of(long), "s1 elsewhere"]]})
+    target = tmp_path / "s2.jsonl"
+    fork_session(source, target, str, root=tmp_path, session="s2", now=NOW, cwd="/v", forked_from="s1")
+    copy, moved = load(target), long.replace("/s1/", "/s2/")
+    assert copy.history[-1].parts == (Reasoning(text=moved, opaque=signed), Text(text=moved))
+    view = {"start": 1, "reasons_from": 0, "summary": moved, "wholes": [[digest_of(moved), "s1 elsewhere"]]}
+    assert copy.view == view
+    files = state_root(tmp_path) / "s2"
+    assert {path.relative_to(files).as_posix(): path.read_text() for path in files.rglob("*") if path.is_file()} == {
+        "output/1.txt": "all of it"
+    }
+    assert stat.S_IMODE((files / "output" / "1.txt").stat().st_mode) == 0o600
+
+
+def test_a_copy_whose_files_cannot_be_written_keeps_the_paths_of_its_origin(tmp_path: Path) -> None:
+    output = state_root(tmp_path) / "s1" / "output"
+    output.mkdir(parents=True)
+    (output / "1.txt").write_text("all of it")
+    (state_root(tmp_path) / "s2").write_text("in the way")
+    source = write_session(tmp_path, "s1")
+    path = ".agentctl/state/s1/output/1.txt"
+    Journal(source, lambda: NOW, str).message(Message(role="assistant", parts=(Text(text=path),)))
+    fork_session(source, tmp_path / "s2.jsonl", str, root=tmp_path, session="s2", now=NOW, cwd="/v", forked_from="s1")
+    assert load(tmp_path / "s2.jsonl").history == load(source).history
 
 
 def test_verify_names_every_kind_of_damage(tmp_path: Path) -> None:
@@ -211,3 +255,12 @@ def test_another_folders_session_is_named_also_when_it_cannot_be_read(tmp_path: 
         sessions.find("ab")
     with pytest.raises(UsageError, match=r"another folder.*def\.jsonl"):
         sessions.find("def")
+
+
+def test_a_journal_that_cannot_come_home_is_left_free_where_it_is(tmp_path: Path) -> None:
+    """The run that failed to bring it back goes on in the spare place, and must not meet its own lock there."""
+    source = write_session(tmp_path / "spare" / "sessions" / "key", "s")
+    with pytest.raises(OSError, match=r"\S"):
+        bring_back(source, tmp_path / "no such folder" / "s.jsonl")
+    lock_file(source.with_suffix(".lock")).release()
+    assert load(source).turns == 1
