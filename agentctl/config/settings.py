@@ -229,7 +229,7 @@ def _root(flags: Layer, cwd: Path) -> Path:
     root = (cwd / (said.value if said else ".")).resolve()
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
-        name = f"-C: {said.value}" if said else f"the working folder {str(root)!r}"
+        name = f"-C: {said.value!r}" if said else f"the working folder {str(root)!r}"
         raise UsageError(f"{name} {what}.", hint="Name an existing folder with -C.")
     return root
 

@@ -17,11 +17,11 @@ from agentctl.core.codec import loads
 from agentctl.core.errors import ContextOverflow
 from agentctl.core.events import Compacted, Notice
 from agentctl.core.ports import Item, Outputs, Viewed
-from agentctl.core.text import cut_end, estimate_tokens, one_line
+from agentctl.core.text import cut_end, digest_of, estimate_tokens, one_line
 from agentctl.core.types import Message, Reasoning, Text, ToolAnswer
 from agentctl.engine.light import ask_light
 from agentctl.engine.parts import Parts
-from agentctl.engine.view import BLOCK_CHARS, View, apply, cut_blocks, cuts, digest_of, left_out, turn_places
+from agentctl.engine.view import BLOCK_CHARS, View, apply, cut_blocks, cuts, left_out, turn_places
 
 LADDER = (64, 32, 16, 8, 4)
 """Messages of the tail, widest first."""
