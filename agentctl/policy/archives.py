@@ -35,11 +35,11 @@ _READINGS = (Options(_TAR), Options(_TAR, _TAR.either))
 
 def tar_files(args: Sequence[Form]) -> Iterator[FileWord]:
     """`args` are the words behind the program name."""
-    seen = []
+    seen: set[FileWord] = set()
     for options in _READINGS:
         for item in _tar(list(options.read(_dashed(options, args)))):
             if item not in seen:
-                seen.append(item)
+                seen.add(item)
                 yield item
 
 

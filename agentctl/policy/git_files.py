@@ -126,6 +126,7 @@ _PLACE_OPTIONS = Options(
 _PATHSPECS = frozenset({"rm", "restore", "checkout"})
 _NEEDS_NO_REPOSITORY = frozenset({"version", "help", "init", "clone", "bugreport", "diagnose"})
 _MAGIC = re.compile(r":(?:\(([^)]*)\)|([/!^]+):?|(?=[^/!^(]))")
+_MAX_COLONS = 32
 _INDEX = re.compile(r":[0-3]:")
 
 
@@ -226,7 +227,8 @@ def _of_word(word: Form, access: Access, *, is_sure: bool) -> Iterator[FileWord]
         names = [text[magic.end() :]]
         names += [names[0].lower()] if "icase" in (words or "") else []
     else:
-        names = [text[at + 1 :] for at, char in enumerate(text) if char == ":" and at]
+        parts = text.split(":", _MAX_COLONS)
+        names = [":".join(parts[at:]) for at in range(1, len(parts))] if len(parts) <= _MAX_COLONS else [UNKNOWN]
     for name in filter(None, names):
         for is_rooted in (False, True):  # from the current folder or from the top: it depends on the spelling
             spread = _spread(Form(text=name))

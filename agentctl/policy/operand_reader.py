@@ -73,19 +73,19 @@ class Options:
 
     def read(self, args: Sequence[Form]) -> Iterator[Given]:
         """Options and operands in order; operands have a kind of their own, and another behind `--`."""
-        rest = list(args)
+        rest = list(reversed(args))
         while rest:
-            word = rest.pop(0)
+            word = rest.pop()
             text = word.text
             if text == "--":
-                yield from ((BEHIND, item) for item in rest)
+                yield from ((BEHIND, item) for item in reversed(rest))
                 return
             if not text.startswith("-") or text == "-" or word.is_many:
                 yield OPERAND, word
             elif text in self._pairs:
-                value = rest[1] if len(rest) > 1 and text in self._pair_reads else None
-                del rest[:2]
-                yield frozenset({"reads"}), value
+                del rest[-1:]
+                value = rest.pop() if rest else None
+                yield frozenset({"reads"}), value if text in self._pair_reads else None
             elif text.startswith("--"):
                 yield self._long(text, rest)
             else:
@@ -98,21 +98,21 @@ class Options:
         return [item for item in given if item[0] is not OPERAND and item[0] is not BEHIND], operands, behind
 
     def _long(self, text: str, rest: list[Form]) -> Given:
+        """`rest` holds the words behind it, the next one last."""
         name, equals, value = text.partition("=")
         kinds = self.long(name)
         if equals:
             return kinds, Form(text=value)
-        return kinds, rest.pop(0) if rest and _takes_next(kinds) else None
+        return kinds, rest.pop() if rest and _takes_next(kinds) else None
 
     def _cluster(self, text: str, rest: list[Form]) -> Iterator[Given]:
         for at, letter in enumerate(text[1:], 2):
             kinds = self.letter(letter)
-            attached = Form(text=text[at:]) if text[at:] else None
             if _takes_next(kinds):
-                yield kinds, attached or (rest.pop(0) if rest else None)
+                yield kinds, Form(text=text[at:]) if text[at:] else rest.pop() if rest else None
                 return
             if "optional" in kinds:
-                yield kinds, attached
+                yield kinds, Form(text=text[at:]) if text[at:] else None
                 return
             yield kinds, None
 

@@ -29,11 +29,11 @@ def file_words(words: Sequence[Form]) -> Iterator[FileWord]:
     if short in _SPECIAL:
         yield from _SPECIAL[short](words[1:])
     elif short in PROGRAMS:
-        seen = []
+        seen: set[FileWord] = set()
         for options in _variants(short):
             for item in row_files(PROGRAMS[short], options, words[1:]):
                 if item not in seen:
-                    seen.append(item)
+                    seen.add(item)
                     yield item
 
 
@@ -74,14 +74,14 @@ def _is_literal(word: Form) -> bool:
 
 def _starts(args: Sequence[Form]) -> list[Form]:
     """The start folders: behind the options, before the first test."""
-    rest = list(args)
+    rest = list(reversed(args))
     starts = []
-    while rest and not rest[0].text.startswith(("(", "!")):
-        word = rest.pop(0)
+    while rest and not rest[-1].text.startswith(("(", "!")):
+        word = rest.pop()
         if word.text == "-D":
-            del rest[:1]
+            del rest[-1:]
         elif word.text == "-f" and rest:  # BSD
-            starts.append(rest.pop(0))
+            starts.append(rest.pop())
         elif _FIND_OPTION.fullmatch(word.text):
             continue
         elif word.text.startswith("-"):
