@@ -68,7 +68,7 @@ def _tar(given: Sequence[Given]) -> Iterator[FileWord]:
             yield FileWord(word=word, access="write" if is_made else "read")
         elif "base" in kind:
             inside = ANY_NAME if is_unpacked else ""
-            yield FileWord(word=word, access="write" if is_unpacked else "list", joined=inside, folder=folder)
+            yield FileWord(word=word, access="fill" if is_unpacked else "list", joined=inside, folder=folder)
             folder = os.path.join(folder, word.text) if word.is_static else folder  # noqa: PTH118  # as text
         elif "writes" in kind or "reads" in kind:
             yield FileWord(word=word, access="write" if "writes" in kind else "read")
@@ -76,4 +76,4 @@ def _tar(given: Sequence[Given]) -> Iterator[FileWord]:
             access = "write" if is_unpacked or "fed" in kinds else "read"
             yield FileWord(word=word, access=access, folder=folder, is_maybe=not (word.is_static or word.glob))
     if is_unpacked and not folder:
-        yield FileWord(word=Form(text="."), access="write", joined=ANY_NAME, is_folder=True)
+        yield FileWord(word=Form(text="."), access="fill", joined=ANY_NAME, is_folder=True)

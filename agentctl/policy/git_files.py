@@ -66,16 +66,16 @@ GIT: dict[str, Operands] = {
     "checkout-index": _WRITTEN.replace(values="--stage", writes="--prefix", fed="--stdin"),
     "apply": Operands(
         access="read", values="Cp --build-fake-ancestor --exclude --include --whitespace", target="--directory",
-        folder="write", folder_unless="--cached --check --numstat --stat --summary", folder_always=True,
+        folder="fill", folder_unless="--cached --check --numstat --stat --summary", folder_always=True,
     ),
     "am": Operands(
         access="read", values="Cp --exclude --include --whitespace --patch-format", target="--directory",
-        folder="write", folder_always=True,
+        folder="fill", folder_always=True,
     ),
-    "init": Operands(access="make", values="b --initial-branch --object-format --ref-format", folder="write"),
+    "init": Operands(access="make", values="b --initial-branch --object-format --ref-format", folder="fill"),
     "format-patch": Operands(
         access="", values="v --base --cc --in-reply-to --signature --start-number --subject-prefix --suffix --to",
-        writes="o --output-directory --output", reads="--signature-file", folder="write",
+        writes="o --output-directory --output", reads="--signature-file", folder="fill",
         folder_unless="o --output-directory --output --stdout", folder_always=True,
     ),
     "merge-file": _WRITTEN.replace(values="L"),
@@ -150,8 +150,8 @@ def git_files(args: Sequence[Form]) -> Iterator[FileWord]:
     if not folder and command not in _NEEDS_NO_REPOSITORY:
         yield FileWord(word=Form(text="."), access="list", is_folder=True)
     found = list(_of_command(command, rest[1:]))
-    if tree is not None and any(item.access in ("write", "make") for item in found):
-        yield FileWord(word=tree, access="write", joined=ANY_NAME, folder=folder)
+    if tree is not None and any(item.access in ("write", "make", "fill") for item in found):
+        yield FileWord(word=tree, access="fill", joined=ANY_NAME, folder=folder)
         found += [item.replace(folder=tree.text) for item in found if tree.is_static and not item.folder]
     for item in found:
         yield item.replace(folder=os.path.join(folder, item.folder)) if folder else item  # noqa: PTH118  # as text
@@ -196,7 +196,7 @@ def _named(
         yield FileWord(word=Form(text=UNKNOWN, is_many=True), access=access)
     target = reader.target
     if target is not None:
-        yield FileWord(word=target, access="write", joined=ANY_NAME)
+        yield FileWord(word=target, access="fill", joined=ANY_NAME)
     if reader.has("lists") and row.access == "write" and access == "list":
         return
     skip = reader.skipped

@@ -206,7 +206,7 @@ class RowReader:
             return
         if row.folder_always or not self._operands:
             place = self.target or HERE
-            inside = ANY_NAME if row.folder == "write" else ""
+            inside = ANY_NAME if row.folder == "fill" else ""
             yield FileWord(word=place, access=row.folder, joined=inside, is_folder=place is HERE)
             for url in self._urls:
                 name = url.text.partition("?")[0].rpartition("/")[2]

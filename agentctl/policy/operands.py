@@ -11,7 +11,8 @@ from __future__ import annotations
 from agentctl.core.record import Record
 
 Access = str
-"""read, write, make (a folder: written, but holds nothing yet) or list (names and sizes, no contents)."""
+"""read, write, make (a folder: written, but holds nothing yet), fill (files of any name are written into a folder) or
+list (names and sizes, no contents)."""
 
 
 class Operands(Record):
@@ -310,7 +311,7 @@ PROGRAMS: dict[str, Operands] = {
         writes="Dco --output --dump-header --cookie-jar --trace --trace-ascii --stderr --libcurl --etag-save --hsts "
         "--alt-svc", target="--output-dir",
         reads="ET --upload-file --cert --key --cacert --etag-compare --netrc-file",
-        folder="write", folder_if="O --remote-name --remote-name-all", folder_always=True, downloads=True,
+        folder="fill", folder_if="O --remote-name --remote-name-all", folder_always=True, downloads=True,
         optional="--help", plain="--location",
     ),
     "wget": Operands(
@@ -319,17 +320,17 @@ PROGRAMS: dict[str, Operands] = {
         "--tries --user --user-agent --wait --waitretry", optional="n",
         writes="Oao --append-output --output-document --output-file --rejected-log --save-cookies --warc-file",
         target="P --directory-prefix", reads="i --body-file --ca-certificate --certificate --config --input-file "
-        "--load-cookies --post-file --private-key", folder="write", folder_unless="O --output-document --spider",
+        "--load-cookies --post-file --private-key", folder="fill", folder_unless="O --output-document --spider",
         folder_always=True, downloads=True,
     ),
     "unzip": Operands(
-        access="read", most=1, values="P", target="d", folder="write", folder_unless="lptvzZ", folder_always=True
+        access="read", most=1, values="P", target="d", folder="fill", folder_unless="lptvzZ", folder_always=True
     ),
     "zip": Operands(access="read", first="write", values="Pbnst", either="Pbnst", in_place="m"),
     "patch": Operands(
         access="write", values="BDFVYgpz --basename-prefix --fuzz --get --ifdef --prefix --quoting-style --read-only "
         "--reject-format --strip --suffix --version-control", writes="or --output --reject-file", reads="i --input",
-        base="d --directory", folder="write", plain="--version",
+        base="d --directory", folder="fill", plain="--version",
     ),
     "make": Operands(
         access="", values="EWo --eval --old-file --what-if --assume-new --assume-old",

@@ -23,6 +23,8 @@ class PathGuard(Record):
     trips: tuple[str, ...]
     passes: tuple[str, ...]
     excluded: tuple[str, ...] = ()
+    may_be_filled: bool = False
+    """Programs may put files of their own into such a folder (`tar -C build`); only files named by a call are kept."""
 
 
 SECRET_PATTERNS = (
@@ -97,6 +99,7 @@ PROTECTED: tuple[PathGuard, ...] = (
     ),
     PathGuard(
         id="build-output",
+        may_be_filled=True,
         why="build output is made again by the next build",
         instead="Change the source and build again, or add a rule whose path names the file.",
         patterns=("target/debug/", "target/release/", "dist/", "build/", "out/", ".next/", ".nuxt/", ".svelte-kit/",
@@ -107,6 +110,7 @@ PROTECTED: tuple[PathGuard, ...] = (
     ),
     PathGuard(
         id="vendored-code",
+        may_be_filled=True,
         why="vendored code belongs to others",
         instead="Change the dependency or its version, or add a rule whose path names the file.",
         patterns=("node_modules/", "vendor/"),

@@ -164,7 +164,8 @@ EDITS = (
     "git clone --depth 1 https://example.org/tools.git tools", "git worktree add -b x src/x main", "curl -o x https://h",
     'cd "$x" && git checkout main', "git config -f .gitmodules --get-regexp path", "curl -fsSLO https://h/x.tgz",
     "wget -q https://h/x.csv -O x.csv", "git format-patch -1", "git format-patch --stdout -1", 'tar czf x.tgz "$dir"',
-    "install -D a src/b", "split -l 10 a part-", "rsync -a --exclude x src/ out/",
+    "install -D a src/b", "tar -xzf x.tgz -C dist", "unzip x.zip -d out",
+    "split -l 10 a part-", "rsync -a --exclude x src/ out/",
 )  # fmt: skip
 
 
