@@ -254,7 +254,7 @@ PROGRAMS: dict[str, Operands] = {
     )),
 
     "awk": Operands(
-        access="read", skip=1, supplies="fE --file --exec", values="Fviel --assign --field-separator --source",
+        access="read", skip=1, supplies="efE --file --exec --source", values="Fviel --assign --field-separator --source",
         reads="fE --file --exec",
     ),
     "sed": Operands(
