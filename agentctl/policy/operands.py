@@ -254,8 +254,8 @@ PROGRAMS: dict[str, Operands] = {
     )),
 
     "awk": Operands(
-        access="read", skip=1, supplies="efE --file --exec --source", values="Fviel --assign --field-separator --source",
-        reads="fE --file --exec",
+        access="read", skip=1, supplies="efE --file --exec --source",
+        values="Fviel --assign --field-separator --source", reads="fE --file --exec",
     ),
     "sed": Operands(
         access="read", skip=1, supplies="ef --expression --file", values="el --expression --line-length", either="l",
