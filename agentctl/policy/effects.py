@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from posixpath import normpath
 
 from agentctl.policy.git_options import GIT_VALUE_OPTIONS
 from agentctl.policy.words import Form
@@ -74,8 +75,17 @@ def resets(words: Words) -> bool:
 
 
 def cleans(words: Words) -> bool:
+    """With or without -f: git's configuration can make it needless."""
     git = _git(words, "clean")
-    return bool(git) and _has(git or (), "f", "--force") and not _has(git or (), "n", "--dry-run")
+    if not git:
+        return False
+    options = [Form(text=_CLEAN_PATTERN.sub(r"\1", text)) for text in _options(git)]
+    is_undone = any(word.text.startswith("--no-d") for word in options)
+    return is_undone or not _has((git[0], *options), "nh", "--dry-run", "--help")
+
+
+_CLEAN_PATTERN = re.compile(r"(?<=^-)([a-df-zA-Z]*)e.*")
+"""The rest of `-fdePATTERN`."""
 
 
 def pushes_over(words: Words) -> bool:
@@ -83,7 +93,12 @@ def pushes_over(words: Words) -> bool:
     if not git:
         return False
     forced = ("--force", "--force-with-lease", "--force-if-includes", "--mirror", "--delete", "--prune")
-    return _has(git, "fd", *forced) or any(word.startswith(("+", ":")) for word in _operands(git))
+    is_set = any(_PUSHES_OVER.match(word.text) for word in words)
+    return is_set or _has(git, "fd", *forced) or any(word.startswith(("+", ":")) for word in _operands(git))
+
+
+_PUSHES_OVER = re.compile(r"remote\..*\.(mirror|push)=", re.IGNORECASE)
+"""Settings behind -c that do what --mirror and `+branch` do."""
 
 
 def drops_branch(words: Words) -> bool:
@@ -95,13 +110,31 @@ def discards(words: Words) -> bool:
     git = _git(words, "checkout", "switch", "restore")
     if not git:
         return False
-    whole = any(word in (".", "./", ":/", "*", ":", "..") for word in _operands(git))
+    whole = any(_is_whole(word) for word in _operands(git)) or _leaves_out_only(git)
     if git[0].text == "restore":
         is_index_only = _has(git, "S", "--staged") and not _has(git, "W", "--worktree")
         return whole and not is_index_only
     if git[0].text == "switch":
         return _has(git, "fC", "--force", "--discard-changes", "--force-create")
-    return whole or _has(git, "f", "--force")
+    return whole or _has(git, "fB", "--force")
+
+
+_MAGIC = re.compile(r":(\([^)]*\)|[/!^]*:?)")
+
+
+def _is_whole(word: str) -> bool:
+    """A pathspec for everything from here or from the top: `.`, `src/..`, `:(top)`, `**`."""
+    name = _MAGIC.sub("", word, count=1) if word.startswith(":") else word
+    if not name:
+        return bool(word)
+    return normpath(name).strip("/*.") == "" and not name.startswith("/")
+
+
+def _leaves_out_only(words: Words) -> bool:
+    """`:!x` alone: everything but x."""
+    texts = [word.text for word in words[1:]]
+    paths = texts[texts.index("--") + 1 :] if "--" in texts else [text for text in texts if not text.startswith("-")]
+    return bool(paths) and all(re.match(r":([!^]|\([^)]*exclude)", path) for path in paths)
 
 
 def loses_history(words: Words) -> bool:
@@ -112,25 +145,30 @@ def loses_history(words: Words) -> bool:
     if name in ("filter-branch", "filter-repo"):
         return True
     if name == "gc":
-        return any(word.startswith("--prune=") for word in rest)
+        is_set = any(_FORGETS.match(word.text) for word in words)
+        return is_set or any("=" in word and "--prune=".startswith(word.partition("=")[0]) for word in rest)
     if name == "prune":
-        return "-n" not in rest and "--dry-run" not in rest
+        return not _has(git, "n", "--dry-run")
     lost = {"stash": ("drop", "clear"), "reflog": ("expire", "delete"), "worktree": ("remove",)}
     if name == "update-ref":
-        return any(word in ("-d", "--stdin", "--delete") for word in rest)
+        return _has(git, "d", "--stdin", "--delete")
     if name == "worktree":
-        return "remove" in rest and ("-f" in rest or "--force" in rest)
+        return "remove" in rest and _has(git, "f", "--force")
     return any(word in lost[name] for word in rest[:1])
 
 
+_FORGETS = re.compile(r"gc\..*expire\w*=", re.IGNORECASE)
+
 _DEVICE = re.compile(r"/dev/(sd|hd|vd|xvd|nvme|disk|mmcblk|loop|dm-|md|mapper|ram|zram|nbd|rdisk|mem|kmem|port)")
 _FORMATTERS = frozenset({"mkswap", "wipefs", "blkdiscard", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted",
-                         "lvremove", "vgremove", "pvremove", "cryptsetup", "hdparm", "badblocks", "newfs"})  # fmt: skip
+                         "lvremove", "vgremove", "pvremove", "cryptsetup", "hdparm", "badblocks", "newfs", "mke2fs",
+                         "mkdosfs", "mkntfs", "mkreiserfs", "mkudffs", "mkexfatfs", "mkhfs", "pvcreate", "vgcreate",
+                         "lvcreate", "mdadm", "zpool", "dmsetup"})  # fmt: skip
 
 
 def touches_device(words: Words) -> bool:
     name = words[0].text
-    if name == "mkfs" or name.startswith("mkfs.") or name in _FORMATTERS:
+    if name == "mkfs" or name.startswith(("mkfs.", "newfs_")) or name in _FORMATTERS:
         return True
     if name == "dd":
         return any(word.text.startswith("of=/dev/") and word.text not in _HARMLESS_OUTPUTS for word in words)
@@ -150,9 +188,15 @@ def opens_to_all(words: Words) -> bool:
 
 
 def _mode_values(words: Words) -> list[str]:
-    texts = [word.text for word in words]
-    after = [texts[at + 1] for at, text in enumerate(texts[:-1]) if text in ("-m", "--mode")]
-    return after + [text.partition("=")[2] for text in texts if text.startswith("--mode=")]
+    """The values of -m and --mode, attached or in the next word, also behind other letters of a cluster."""
+    modes, texts = [], [word.text for word in words[1:]]
+    for text, following in zip(texts, [*texts[1:], ""], strict=False):
+        name, equals, value = text.partition("=")
+        if len(name) > 2 and "--mode".startswith(name):
+            modes.append(value if equals else following)
+        elif re.match(r"-[a-zA-Z]*m", text):
+            modes.append(text.partition("m")[2] or following)
+    return modes
 
 
 def _is_open_mode(mode: str) -> bool:
@@ -202,4 +246,24 @@ def destroys_data(words: Words, text: str) -> bool:
     name = words[0].text
     if name in ("dropdb", "mysqladmin"):
         return name == "dropdb" or any(word.text == "drop" for word in words)
-    return name in _DATABASES and bool(_DESTROYS_DATA.search("\n".join([*(word.text for word in words[1:]), text])))
+    if name not in _DATABASES:
+        return False
+    sql = "\n".join([*(word.text for word in words[1:]), text])
+    return any(_DESTROYS_DATA.search(reading) for reading in _sql_readings(sql))
+
+
+_BLOCK = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_INNERMOST = re.compile(r"/\*(?:(?!/\*|\*/).)*\*/", re.DOTALL)
+_MARKS = re.compile(r"/\*!?\d*|\*/")
+_LINE_COMMENT = re.compile(r"(--|#)[^\n]*")
+_MAX_NESTED = 9
+
+
+def _sql_readings(sql: str) -> Iterator[str]:
+    """The text as it is and without comments, which stand for a space: in PostgreSQL they nest, MySQL reads some."""
+    nested = sql
+    for _ in range(_MAX_NESTED):
+        nested = _INNERMOST.sub(" ", nested)
+    for reading in dict.fromkeys((sql, _BLOCK.sub(" ", sql), _MARKS.sub(" ", sql), nested)):
+        yield reading
+        yield _LINE_COMMENT.sub(" ", reading)

@@ -58,8 +58,14 @@ _PROTECTED = path_guards.PathTable(path_guards.PROTECTED)
 _SEARCHERS = ("grep", "read_file")
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, ToolFailure)
 """What a tool raises when it cannot say what a call touches."""
-_FILE_GROUPS = {"read": "@read", "write": "@write", "make": "@write"}
+_FILE_GROUPS = {"read": "@read", "write": "@write", "make": "@write", "fill": "@write"}
 """The group whose refusals of paths also hold for files that a command uses in this way."""
+_UNPROTECTED = {
+    "write": frozenset[str](),
+    "make": frozenset(f"protect:{row.id}" for row in path_guards.PROTECTED),
+    "fill": frozenset(f"protect:{row.id}" for row in path_guards.PROTECTED if row.may_be_filled),
+}
+"""The protection that does not speak about files that a command writes in this way."""
 
 
 class _Call(Record):
@@ -253,9 +259,9 @@ class PolicyEngine:
         if place.is_device:
             return
         matched = [rule for rule in call.rules if file_matches(rule, item)]
-        if item.access in ("write", "make"):
+        if item.access in _UNPROTECTED:
             for finding in self._write(place, matched, call.tool):
-                if item.access == "write" or finding.verdict == "guard":
+                if finding.rule not in _UNPROTECTED[item.access]:
                     yield finding.replace(allow_with=None)  # no flag names a file of a command
         is_read_only = item.access == "list"
         speaking = [rule for rule in matched if not (is_read_only and is_secret(rule))]

@@ -11,7 +11,8 @@ from agentctl.policy import guards
 from agentctl.policy.carriers import SHELLS, dangerous_assignment, find_code, script_from_input
 from agentctl.policy.code import Code
 from agentctl.policy.findings import Collector, Invocation, shown
-from agentctl.policy.programs import FileWord, file_words
+from agentctl.policy.operand_reader import FileWord
+from agentctl.policy.programs import file_words
 from agentctl.policy.shell_state import ShellState
 from agentctl.policy.shfmt import MAX_COMMANDS
 from agentctl.policy.syntax import Unreadable
@@ -88,6 +89,8 @@ class Invoker:
                 self._find(reading)
         if read[0].text in ("cd", "pushd", "popd"):
             self._state.move(read)
+        if read[0].text == "shopt":
+            self._state.set_options(read[1:])
         self._tails(read)
         for item in _files(read, readings):
             self._state.file(item, words)
@@ -187,9 +190,10 @@ class Invoker:
             is_cluster = not option.text.startswith("--")
             has_text = has_text or (is_cluster and "c" in option.text)  # +c is -c
             is_check = option.text == "-n"
-            if is_cluster and option.text[-1] in "oO" and rest:
-                rest.pop(0)
-            elif is_cluster and "s" in option.text:
+            values = sum(option.text.count(letter) for letter in "oO") if is_cluster else 0  # -oc pipefail TEXT
+            self._state.set_options(rest[:values])
+            del rest[:values]
+            if is_cluster and "s" in option.text:
                 rest = [] if not has_text else rest
         if has_text:
             self._text_of(name, words, codes, rest)

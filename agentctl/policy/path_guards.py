@@ -5,6 +5,7 @@ Every row holds examples that must and must not trip it; the tests run them, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from agentctl.core.record import Record
@@ -22,6 +23,8 @@ class PathGuard(Record):
     trips: tuple[str, ...]
     passes: tuple[str, ...]
     excluded: tuple[str, ...] = ()
+    may_be_filled: bool = False
+    """Programs may put files of their own into such a folder (`tar -C build`); only files named by a call are kept."""
 
 
 SECRET_PATTERNS = (
@@ -96,6 +99,7 @@ PROTECTED: tuple[PathGuard, ...] = (
     ),
     PathGuard(
         id="build-output",
+        may_be_filled=True,
         why="build output is made again by the next build",
         instead="Change the source and build again, or add a rule whose path names the file.",
         patterns=("target/debug/", "target/release/", "dist/", "build/", "out/", ".next/", ".nuxt/", ".svelte-kit/",
@@ -106,6 +110,7 @@ PROTECTED: tuple[PathGuard, ...] = (
     ),
     PathGuard(
         id="vendored-code",
+        may_be_filled=True,
         why="vendored code belongs to others",
         instead="Change the dependency or its version, or add a rule whose path names the file.",
         patterns=("node_modules/", "vendor/"),
@@ -151,10 +156,29 @@ _IGNORED = dict.fromkeys(
 """Characters that HFS+ leaves out when it compares names; git refuses `.git` with any of them."""
 
 
-def folded(name: str) -> str:
-    """The name as a file system compares it that knows no case, composes characters and skips invisible ones."""
-    if name.isascii():
-        return name.lower()
-    from unicodedata import normalize  # only for names beyond ASCII
+_SHORT = (
+    (re.compile(r"git~\d+"), ".git"), (re.compile(r"(gitmod|gi7eba)~\d+"), ".gitmodules"),
+    (re.compile(r"(agentc|ag[0-9a-f]{4})~\d+"), ".agentctl"), (re.compile(r"policy~\d+\.tom"), "policy.toml"),
+    (re.compile(r"config~\d+\.tom"), "config.toml"), (re.compile(r"env~\d+"), ".env"),
+    (re.compile(r"(npmrc|pypirc|netrc|pgpass)~\d+"), r".\1"),
+)  # fmt: skip
+"""Names of eight letters and three that NTFS gives to files whose own name is another."""
 
-    return normalize("NFC", name.translate(_IGNORED)).casefold()
+
+def folded(name: str) -> str:
+    """The name as a file system compares it that knows no case, composes characters and skips invisible ones, or that
+    leaves out what NTFS does: dots and spaces at the end, and streams behind a colon."""
+    if not name.isascii():
+        from unicodedata import normalize  # only for names beyond ASCII
+
+        name = normalize("NFC", name.translate(_IGNORED)).casefold()
+    return "/".join(_long_name(segment) for segment in name.lower().split("/"))
+
+
+def _long_name(segment: str) -> str:
+    bare = segment.partition(":")[0].rstrip(". ") or segment
+    for pattern, name in _SHORT:
+        found = pattern.fullmatch(bare)
+        if found:
+            return found.expand(name)
+    return bare

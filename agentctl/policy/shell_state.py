@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from agentctl.policy.findings import Collector, FileUse
+from agentctl.policy.operand_reader import FileWord
 from agentctl.policy.places import Places, matching_files
-from agentctl.policy.programs import FileWord
 from agentctl.policy.syntax import Unreadable
 from agentctl.policy.variables import Variables
 from agentctl.policy.words import Form
 
+_LOOKS = ("read", "list")
+_PATTERN_OPTIONS = frozenset({"dotglob", "extglob", "globstar", "nocaseglob"})
+"""Options of the shell by which a file name pattern stands for more files."""
 MAX_FILES = 2000
 MAX_FOLDERS = 16
 """Folders a line can have moved to before its folder counts as unknown."""
@@ -39,6 +42,8 @@ class ShellState:
         """What the next command reads, as far as the line shows it."""
         self.feed: tuple[str, ...] = ()
         """The file names that its input holds, when they are known."""
+        self._has_patterns = self._has_more_files = False
+        """A pattern was looked up; patterns may stand for more than what is looked up."""
         self.is_fed = False
         """Words of the command come from another program's output (xargs, find -exec)."""
 
@@ -62,7 +67,9 @@ class ShellState:
 
     @property
     def folder(self) -> str | None:
-        """Where the shell is, when only one folder can be meant."""
+        """Where the shell is, when only one folder can be meant and names in it are what they seem."""
+        if self._has_more_files:
+            return None
         return next(iter(self.folders)) if self.folders is not None and len(self.folders) == 1 else None
 
     # --- folders
@@ -90,7 +97,8 @@ class ShellState:
         """cd, pushd and popd: it may succeed or fail."""
         self.variables.moves = True
         args = [word for word in words[1:] if word.text not in ("-L", "-P", "-e", "-@", "--", "-LP")]
-        if words[0].text != "cd" or len(args) > 1 or (args and args[0].text.startswith(("-", "+"))):
+        is_swap = words[0].text != "cd" and not args  # pushd alone, popd
+        if is_swap or words[0].text == "popd" or len(args) > 1 or (args and args[0].text.startswith(("-", "+"))):
             self.folders, self.entered = None, None
             return
         self.enter(args[0] if args else Form(text=os.path.expanduser("~")))  # noqa: PTH111  # bytes of HOME as they are
@@ -103,15 +111,31 @@ class ShellState:
         word = item.word
         if word.text == "-" and not item.joined:
             return
+        if item.is_folder and self.folders is None and item.access in _LOOKS:
+            place = self._places.find("/", access=item.access)
+            unknown = place.replace(shown="the folder that cd leads to when it runs", names=(), is_inside=False)
+            self._found.files.append(FileUse(place=unknown, access=item.access, words=words))
+            return
         texts: tuple[str, ...] = (word.text,) if word.is_static else word.choices
         if word.glob:
             texts = self._glob(word.glob) or ()
+        folder = item.folder
+        if item.is_rooted or (item.is_maybe and self.folders is None):
+            folder = os.path.join(self._places.root, folder)  # noqa: PTH118  # as text
         for text in texts:
-            self.use(_joined(text, item.joined) if item.joined else text, item.access, words)
-        is_read = item.access in ("read", "list")
-        if not texts and not (item.access == "list" or (is_read and self.is_fed)):
+            name = _joined(text, item.joined) if item.joined else text
+            name = os.path.join(folder, name)  # noqa: PTH118  # `..` stays behind symlinks
+            if not item.is_maybe or item.access in _LOOKS or self._is_there(name):
+                self.use(name, item.access, words)
+        is_read = item.access in _LOOKS
+        if not texts and not item.is_maybe and not (item.access == "list" or (is_read and self.is_fed)):
             name = words[0].text if words else "the line"
             self._found.faults.append(f"a file that {name} uses is not known before it runs; write its name out")
+
+    def _is_there(self, text: str) -> bool:
+        """What git takes for a branch unless there is a file of that name."""
+        places = [self._places.find(text, folder) for folder in self.folders or (self._places.root,)]
+        return any(os.path.lexists(place.full) for place in places)
 
     def use(self, text: str, access: str, words: tuple[Form, ...]) -> None:
         """A file by its name, relative to every folder the shell can be in."""
@@ -125,9 +149,17 @@ class ShellState:
             place = self._places.find(text, folder, access)
             self._found.files.append(FileUse(place=place, access=access, words=words))
 
+    def set_options(self, words: Sequence[Form]) -> None:
+        """The words behind `shopt` and `bash -O`."""
+        if any(not word.is_static or word.text in _PATTERN_OPTIONS for word in words):
+            self._has_more_files = True
+            if self._has_patterns and not self.is_certain:  # in a loop or a function it may come first
+                self._found.faults.append("shopt changes what file name patterns mean; put it first, or list files")
+
     def _glob(self, pattern: str) -> tuple[str, ...] | None:
         """The files that a pattern stands for now."""
-        if self.folders is None:
+        self._has_patterns = True
+        if self.folders is None or self._has_more_files:
             return None
         groups = [matching_files(pattern, folder) for folder in sorted(self.folders)]
         known = [group for group in groups if group is not None]

@@ -31,6 +31,12 @@ LINES = {
     "evals": "eval 'eval \"eval x\"'; " * 60,
     "patterns": "cat " + "* " * 3000,
     "substitutions": "$(true)" * 190,
+    "letters": "tar -" + "v" * 60_000,
+    "old letters": "tar " + "f" * 60_000,
+    "colons": "git show " + "a:" * 30_000,
+    "pathspecs": "git diff -- " + "a:b:c " * 3000,
+    "two readings": "base64 " + " ".join(f"f{at}" for at in range(4000)),
+    "comments": "psql -c '" + "/*" * 16_000 + "*/" * 16_000 + "'",
     "runner": "npx " + "a " * 500,
 }
 SECONDS = 2

@@ -129,12 +129,30 @@ def test_own_installation_and_outside(tmp_path: Path) -> None:
         (".agentct\ufeffl/policy.toml", "guard:own-rules"),
         (".AGENTCTL/policy.TOML", "guard:own-rules"),
         ("sub/.GIT/hooks/post-checkout", "guard:git-internals"),
+        ("git~1/hooks/x", "guard:git-internals"),
+        ("sub/GIT~2/hooks/x", "guard:git-internals"),
+        (".git./hooks/x", "guard:git-internals"),
+        (".git::$INDEX_ALLOCATION/hooks/x", "guard:git-internals"),
+        (".git /x", "guard:git-internals"),
+        (".git . ./x", "guard:git-internals"),
+        (".g\u200cit.:a/x", "guard:git-internals"),
+        ("GITMOD~1", "guard:git-internals"),
+        ("AGENTC~1/POLICY~1.TOM", "guard:own-rules"),
+        (".agentctl/policy.toml:x", "guard:own-rules"),
+        (".agentctl.", "guard:own-folder"),
+        ("key.pem::$DATA", "guard:secrets"),
+        (".env.", "guard:secrets"),
+        ("NPMRC~1", "guard:secrets"),
+        (".env.example", None),
+        ("src/a:b", None),
+        ("legit~1/x", None),
+        ("...", None),
         ("\uff0egit/config", None),  # another dot: no file system takes it for one
         (".g\u0456t/config", None),
     ],
 )
 def test_names_that_some_file_system_takes_for_a_guarded_one(path: str, rule: str | None, world: World) -> None:
-    """As git refuses them: letters of either case, and characters that a comparison of names leaves out."""
+    """As git refuses them: letters of either case, characters that a comparison of names leaves out, NTFS."""
     decision = world.write(path)
     assert (decision.rule, decision.runs) == (rule or decision.rule, rule is None)
 
