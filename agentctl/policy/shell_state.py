@@ -39,6 +39,8 @@ class ShellState:
         """What the next command reads, as far as the line shows it."""
         self.feed: tuple[str, ...] = ()
         """The file names that its input holds, when they are known."""
+        self.is_stripped = False
+        """Some command of the line gets an environment without the settings that hold git back."""
         self.is_fed = False
         """Words of the command come from another program's output (xargs, find -exec)."""
 

@@ -116,15 +116,17 @@ SET: dict[str, str] = {
     "SSH_ASKPASS_REQUIRE": "never",
     "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
     "GCM_INTERACTIVE": "never",
-    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_COUNT": "2",
     "GIT_CONFIG_KEY_0": "core.fsmonitor",
     "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_1": "explicit",
     "GH_PROMPT_DISABLED": "1",
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
 }
-"""What commands get regardless: nothing pages, nothing opens an editor, nothing asks, and git runs no program that a
-repository names as its file system monitor."""
+"""What commands get regardless: nothing pages, nothing opens an editor, nothing asks, git runs no program that a
+repository names as its file system monitor, and obeys no repository that was committed as ordinary files."""
 
 NEVER = frozenset(
     {"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY", "AGENTCTL_APPROVAL_KEY"}
