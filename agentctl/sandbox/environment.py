@@ -191,15 +191,21 @@ def find_secrets(env: Mapping[str, str], secret_env: Sequence[str] = ()) -> tupl
     for name, value in env.items():
         if name in secret_env and value:
             secrets[name] = value
-        elif value.strip() and _sounds_secret(name):
-            if len(value) >= SECRET_LENGTH and _kinds(value) > 1:
+        elif value.strip() and sounds_secret(name):
+            if is_maskable(value):
                 secrets[name] = value
             else:
                 problems.append(_left_out(name, value))
     return secrets, problems
 
 
-def _sounds_secret(name: str) -> bool:
+def is_maskable(value: str) -> bool:
+    """Whether masking the value everywhere leaves ordinary words alone."""
+    return len(value) >= SECRET_LENGTH and _kinds(value) > 1
+
+
+def sounds_secret(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
     upper = name.upper()
     return upper not in _LOOKS_SECRET_BUT_IS_NOT and _matches(upper, SECRET_NAMES)
 
