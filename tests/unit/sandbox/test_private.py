@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from agentctl.core.redact import Redactor
 from agentctl.sandbox.private import CACHES, LEAST_AGE_S, TEMPORARY, PrivateFolder, choose_base, remove_left_behind
+from agentctl.state.outputs import KeptOutputs
 
 
 def test_it_is_private_and_everything_points_into_it(tmp_path: Path) -> None:
@@ -104,6 +106,25 @@ def test_the_folder_of_a_living_run_and_what_is_not_ours_stay(tmp_path: Path) ->
     assert all(folder.is_dir() for folder in others)
     living.remove()
     assert not living.path.exists()
+
+
+def test_kept_outputs_of_a_living_run_stay_too(isolation: Path) -> None:
+    """Of --ephemeral: they lie beside the private folders and are swept like them."""
+    outputs = KeptOutputs.for_session(isolation, "s1", is_ephemeral=True, redactor=Redactor({}))
+    base = Path(os.environ["TMPDIR"])
+    before = set(base.iterdir())
+    file = outputs.open()
+    file.write(b"x")
+    file.close()
+    (folder,) = set(base.iterdir()) - before
+    aged(folder)
+    remove_left_behind(base)
+    assert folder.is_dir()
+    held = outputs._lock  # what the kernel does when the process dies
+    assert held is not None
+    held.release()
+    remove_left_behind(base)
+    assert not folder.exists()
 
 
 def test_a_tree_that_is_too_deep_ends_nothing(tmp_path: Path) -> None:
