@@ -136,5 +136,7 @@ def test_a_tree_that_is_too_deep_ends_nothing(tmp_path: Path) -> None:
         os.close(place)
         place = inner
     os.close(place)
-    folder.remove()
-    subprocess.run(["rm", "-rf", str(tmp_path)], check=True)  # Python itself cannot
+    try:
+        folder.remove()
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path)], check=True)  # Python itself cannot
