@@ -113,7 +113,7 @@ def _ended(end: CommandEnd, timeout_s: float) -> str:
     """A command that was ended has no exit code of its own, whatever it answered to the signal."""
     if end.is_timed_out:
         answer = f"; it answered SIGTERM with exit code {end.exit_code}" if end.signal is None else ""
-        return f"exit: none (killed by the timeout of {timeout_s * 1000:.0f} ms{answer})"
+        return f"exit: none (timed out after {timeout_s * 1000:.0f} ms{answer})"
     if end.signal is None:
         return f"exit: {end.exit_code}"
     return f"exit: {128 + end.signal} (killed by {_signal_name(end.signal)})"
