@@ -84,6 +84,19 @@ def lock_file(path: str | Path) -> Lock:
         return Lock(fd, Path(path))
 
 
+def lock_folder(path: Path) -> Lock:
+    """Takes a lock on the folder itself, which is not written to, or raises LockHeld. No symlink is followed."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        if isinstance(error, BlockingIOError):
+            raise LockHeld(path, Holder(pid=None, host="", age_s=None)) from None
+        raise
+    return Lock(fd, path)
+
+
 def _is_at(fd: int, path: str | Path) -> bool:
     """Whether the open file is the one that the path names now."""
     try:

@@ -1,4 +1,4 @@
-"""Secret values out of everything that leaves a run: masked as they are, base64, URL- and JSON-encoded, hex, reversed.
+"""Secret values out of everything that leaves a run: masked in every form that spellings.py lists.
 
 The order everywhere is redact, then cut, then escape. What a tool had to cut before that is looked at again: the
 beginning of a secret in front of a sign of the cut is masked, too. Masking is best effort: a value that a program
@@ -7,30 +7,27 @@ transforms in another way is not recognised.
 
 from __future__ import annotations
 
-import binascii
 import re
+from bisect import bisect_right
 from codecs import getincrementaldecoder
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-import orjson
-
-from agentctl.core.text import clean
-
-SHORTEST = 4
-"""Forms and lines of a secret that are shorter are not looked for; they would blank out ordinary text. The value
-itself always is."""
-SHORTEST_LINE = 8
-"""A line of a secret of many lines is masked by itself from this length on."""
+from agentctl.core.spellings import spellings
 
 SHORTEST_CUT = 4
 """So many characters of a secret in front of a cut are masked; fewer tell nothing."""
 
 _CUTS = ("…", "\n... [")
 """How our tools mark that a text was cut."""
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_LONG = 2000
-"""From this many characters on one search per form is faster than one regular expression over all."""
+_WINDOW = 20
+"""The first characters of a form by which it is found; shorter forms are searched for one by one."""
+_SAMPLE = 6
+"""Every so many characters in a row of a window are known, so one in `_STRIDE` places of a text has to be looked at
+to find every form in it, however many there are."""
+_STRIDE = _WINDOW - _SAMPLE + 1
+_HEAD = 3
 
 
 class Redactor:
@@ -39,23 +36,26 @@ class Redactor:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         masks: dict[str, str] = {}
         for name, value in secrets.items():
-            for form in _forms(value):
-                masks.setdefault(form, f"[masked:{name}]")
+            mask = f"[masked:{name}]"
+            for form in spellings(value):
+                masks.setdefault(form, mask)
         self._masks = masks
         self._markers = tuple({f"[masked:{name}]" for name in secrets})
-        ordered = sorted(masks, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
-        self._starts: dict[str, list[str]] = {}
-        for form in ordered:
-            for size in range(1, len(form)):
-                self._starts.setdefault(form[max(0, size - 3) : size], []).append(form[:size])
+        self._short = [form for form in masks if len(form) < _WINDOW]
+        windows = {form[:_WINDOW] for form in masks if len(form) >= _WINDOW}
+        self._samples = {window[at : at + _SAMPLE] for window in windows for at in range(_STRIDE)}
+        self._heads = {form[:size] for form in masks for size in range(1, min(_HEAD, len(form) - 1) + 1)}
+        self._sorted = sorted(masks)
+        self._shortest = min(map(len, masks), default=0)
+        self._longest = max(map(len, masks), default=0)
 
     def text(self, text: str) -> str:
         """The same text with every known form of every secret replaced by `[masked:NAME]`."""
-        if self._pattern is None:
+        if not self._masks:
             return text
-        if self._is_hit(text):
-            text = self._pattern.sub(self._mask, text)
+        pattern = self._pattern(text)
+        if pattern is not None:
+            text = pattern.sub(self._mask, text)
         for sign in _CUTS:
             if sign in text:
                 text = self._mask_cut(text, sign)
@@ -65,7 +65,7 @@ class Redactor:
         """The same JSON value with every text in it masked, keys too. Values that hold no secret are not copied."""
         if isinstance(value, str):
             return self.text(value)
-        if self._pattern is None:
+        if not self._masks:
             return value
         if isinstance(value, Mapping):
             return {self.value(key): self.value(item) for key, item in value.items()}
@@ -87,16 +87,33 @@ class Redactor:
 
     def held_back(self, text: str) -> int:
         """How many characters at the end of the text could be the beginning of a secret."""
-        get = self._starts.get
-        three, two, one = get(text[-3:]), get(text[-2:]), get(text[-1:])
-        if three is two is one is None:  # nearly always
-            return 0
-        found = (*(three or ()), *(two or ()), *(one or ()))
-        return max((len(start) for start in found if text.endswith(start)), default=0)
+        size = len(text)
+        nearest = size - 2
+        if size >= _HEAD and text[-_HEAD:] in self._inner:
+            nearest = size - _WINDOW + 1
+        if size >= _WINDOW:  # a longer beginning has a whole window in the text
+            first = max(0, size - self._longest + 1)
+            if not self._samples.isdisjoint([text[at : at + _SAMPLE] for at in range(first, size, _STRIDE)]):
+                nearest = first
+        for at in range(max(0, nearest), size):
+            if text[at : at + _HEAD] in self._heads and (size - at <= _HEAD or self._begins(text[at:])):
+                return size - at
+        return 0
+
+    @cached_property
+    def _inner(self) -> frozenset[str]:
+        """What may stand at the end of a beginning that is shorter than a window. Made for the first stream."""
+        short = {form[at : at + _HEAD] for form in self._short for at in range(len(form))}
+        return frozenset(short.union(*((sample[:_HEAD], sample[_HEAD:]) for sample in self._samples)))
+
+    def _begins(self, text: str) -> bool:
+        """Whether it is the beginning of a form, but not all of it."""
+        place = bisect_right(self._sorted, text)
+        return place < len(self._sorted) and self._sorted[place].startswith(text)
 
     def split(self, text: str) -> tuple[str, str]:
         """What of the text can be shown, masked, and what has to wait for the text that follows."""
-        if self._pattern is None:
+        if not self._masks:
             return text, ""
         end, matches = self._decided(text)
         if not matches:
@@ -130,10 +147,11 @@ class Redactor:
         """Up to where it is known what is secret, whatever follows, and the secrets until there."""
         held = self.held_back(text)
         end = len(text) - held
-        if self._pattern is None or not self._is_hit(text):
+        pattern = self._pattern(text)
+        if pattern is None:
             return end, ()
         matches: list[re.Match[str]] = []
-        for match in self._pattern.finditer(text):
+        for match in pattern.finditer(text):
             if match.start() >= end:  # one secret is the beginning of another
                 break
             matches.append(match)
@@ -152,10 +170,19 @@ class Redactor:
                 pieces[number] = piece[: len(piece) - held] + name
         return sign.join((*pieces, last))
 
-    def _is_hit(self, text: str) -> bool:
-        if len(text) < _LONG:
-            return self._pattern is not None and self._pattern.search(text) is not None
-        return any(form in text for form in self._masks)
+    def _pattern(self, text: str) -> re.Pattern[str] | None:
+        """For the forms that are in the text, the longest first; nearly always None."""
+        if len(text) < self._shortest:
+            return None
+        found = [form for form in self._short if form in text]
+        samples = [text[at : at + _SAMPLE] for at in range(0, len(text), _STRIDE)]
+        if not self._samples.isdisjoint(samples):
+            seen = self._samples.intersection(samples)
+            near = (form for form in self._masks if len(form) >= _WINDOW and _holds(form[:_WINDOW], seen))
+            found += [form for form in near if form in text]
+        if not found:
+            return None
+        return re.compile("|".join(map(re.escape, sorted(found, key=len, reverse=True))))
 
     def _mask(self, match: re.Match[str]) -> str:
         return self._masks[match.group()]
@@ -213,39 +240,5 @@ class RedactingDecoder:
         return self._stream.feed(self._decoder.decode(b"", True)) + self._stream.end()
 
 
-def _forms(value: str) -> Iterator[str]:
-    """Every form of a secret that is looked for: the value first."""
-    if not value:
-        return
-    yield value
-    parts = [line.strip() for line in value.splitlines()]
-    for part in {value, value.strip(), *(line for line in parts if len(line) >= SHORTEST_LINE)}:
-        for form in (part, *_encodings(part)):
-            if len(form) >= SHORTEST:
-                yield form
-
-
-def _encodings(text: str) -> Iterator[str]:
-    data = text.encode("utf-8", "surrogateescape")
-    for offset in range(3):
-        inner = _base64_inside(data, offset)
-        yield inner
-        yield inner.replace("+", "-").replace("/", "_")
-    escaped = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in data)
-    yield escaped
-    yield escaped.replace("%20", "+")
-    yield re.sub("%..", lambda match: match.group().lower(), escaped)
-    yield orjson.dumps(clean(text)).decode()[1:-1]
-    if not text.isascii():
-        from json import dumps  # only such a secret needs its second spelling
-
-        yield dumps(text)[1:-1]
-    yield data.hex()
-    yield data.hex().upper()
-    yield text[::-1]
-
-
-def _base64_inside(data: bytes, offset: int) -> str:
-    """The characters that the data gives when `offset` other bytes stand before it: the same in every such text."""
-    encoded = binascii.b2a_base64(bytes(offset) + data, newline=False).decode()
-    return encoded[(offset * 8 + 5) // 6 : (offset + len(data)) * 8 // 6]
+def _holds(window: str, samples: Iterable[str]) -> bool:
+    return any(sample in window for sample in samples)

@@ -20,6 +20,7 @@ UNKNOWN_MAXIMUM = 32_000
 """Output tokens of an answer, when neither the request nor the catalogue limits them."""
 
 
+_SOME = Usage(input=1_000_000, output=1_000_000)
 UNSAID = (
     "The service does not say how many tokens a response used: the caps count an estimate, and what it cost is unknown."
 )
@@ -187,8 +188,9 @@ class Budget:
         unsaid = Usage(input=self._sends, output=written or 0)
         self._settle(self._amount(unsaid))
         self._unsaid += unsaid
-        self._has_unpriced = self._has_unpriced or written is not None
-        return Spent(usage=usage, cost_usd=None if self._price is None or written is not None else 0.0)
+        is_unknown = written is not None and self._price is not None and self._price.cost(_SOME) > 0
+        self._has_unpriced = self._has_unpriced or is_unknown
+        return Spent(usage=usage, cost_usd=None if self._price is None or is_unknown else 0.0)
 
     def failed(self) -> None:
         """A request failed before it cost anything."""

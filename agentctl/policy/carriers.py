@@ -156,6 +156,22 @@ def dangerous_assignment(name: str, value: Form | None) -> Code | None:
     return Code(what=f"the variable {name} decides what other programs run")
 
 
+def dangerous_change(name: str) -> Code | None:
+    """The same for a variable that is given a value in another way than NAME=value: `read`, `for`, `${NAME:=…}`."""
+    return dangerous_assignment(name.partition("[")[0], None)
+
+
+def dangerous_number(name: str) -> Code | None:
+    """The same for arithmetic, which may set what it names, to a number: `PATH=0` is a folder."""
+    return dangerous_change(name) if name in _CODE_VARIABLES or is_guarding(name) else None
+
+
+def is_guarding(name: str) -> bool:
+    """Whether programs are safer with the variable than without it: without PATH the shell looks into its folder,
+    without GIT_CONFIG_COUNT and what it counts git obeys every repository below."""
+    return name == "PATH" or name.startswith("GIT_CONFIG_")
+
+
 def named_assignment(word: Form) -> Code | None:
     """The same for a word that a declaration reads as NAME=value or as a name: `export "PATH=."`."""
     if word.text[:1] in ("-", "+"):
@@ -271,14 +287,19 @@ def _alias(args: Sequence[Form]) -> Code | None:
     return None
 
 
+_PLAIN_SUBSCRIPT = re.compile(r"\[(-?\w+|[@*])\]$", re.ASCII)
+
+
 def _is_code_name(word: Form) -> bool:
-    """The shell evaluates the subscript of a name, so the name has to be known or to have none."""
-    return UNKNOWN in word.text or ("[" in word.text and any(mark in word.text for mark in ("$", "`")))
+    """The shell evaluates the subscript of a name, so the name has to be known or to have none that computes."""
+    return UNKNOWN in word.text or ("[" in word.text and not _PLAIN_SUBSCRIPT.search(word.text))
 
 
-def _names(values: str = "", named: str = "", skip: int = 0, has_operands: bool = True) -> Callable[..., Code | None]:
-    """The rule of a builtin that takes variable names: letters with a value, letters whose value is a name, operands
-    before the one name when there are some, and whether operands are names at all."""
+def _names(
+    values: str = "", named: str = "", skip: int = 0, has_operands: bool = True, is_removal: bool = False
+) -> Callable[..., Code | None]:
+    """The rule of a builtin that changes variables: letters with a value, letters whose value is a name, operands
+    before the one name when there are some, whether operands are names at all, and whether it takes them away."""
 
     def judge(args: Sequence[Form]) -> Code | None:
         words = list(args)
@@ -292,7 +313,10 @@ def _names(values: str = "", named: str = "", skip: int = 0, has_operands: bool 
                 value = Form(text=option[at + 1 :]) if option[at + 1 :] else words.pop(0) if words else Form(text="")
                 names += [value] if option[at] in named else []
         names += words[skip : skip + 1 if skip else None] if has_operands else []
-        return _EVALUATED if any(map(_is_code_name, names)) else None
+        if any(map(_is_code_name, names)):
+            return _EVALUATED
+        changed = [name.text for name in names if not is_removal or is_guarding(name.text)]
+        return next(filter(None, map(dangerous_change, changed)), None)
 
     return judge
 
@@ -304,7 +328,9 @@ def _test(args: Sequence[Form]) -> Code | None:
     is_sure = all(word.is_static for word in args)
     for at, word in enumerate(args):
         is_name = at and args[at - 1].text in ("-v", "-R")
-        if (is_name and _is_code_name(word)) or (not is_sure and "[" in word.text and _is_code_name(word)):
+        if (is_name and _is_code_name(word)) or (
+            not is_sure and "[" in word.text and any(mark in word.text for mark in ("$", "`", UNKNOWN))
+        ):
             return _EVALUATED
     return None
 
@@ -351,7 +377,7 @@ _SPECIAL: dict[str, Callable[[Sequence[Form]], Code | None]] = {
     "sed": sed_code,
     "alias": _alias,
     "read": _names("dinNptu", "a"),
-    "unset": _names(),
+    "unset": _names(is_removal=True),
     "wait": _names(named="p", has_operands=False),
     "getopts": _names(skip=1),
     "mapfile": _names("dnOsuCc"),

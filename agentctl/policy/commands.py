@@ -10,7 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from agentctl.policy import guards
-from agentctl.policy.carriers import CODE_TAKERS, base_name, dangerous_assignment, named_assignment
+from agentctl.policy.carriers import (
+    CODE_TAKERS,
+    base_name,
+    dangerous_assignment,
+    dangerous_change,
+    dangerous_number,
+    named_assignment,
+)
 from agentctl.policy.code import Code
 from agentctl.policy.feeds import carried
 from agentctl.policy.findings import Collector, Invocation, Judgement, shown
@@ -43,6 +50,7 @@ MAX_TEXTS = 20
 """How deep shell text may lie inside shell text."""
 _DOWNLOADERS = frozenset({"curl", "wget", "fetch", "aria2c", "http", "https", "xh", "lynx", "w3m", "ftp"})
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=", re.ASCII | re.DOTALL)
+_STRIPPED = Code(what="git without the settings of its environment can run programs that a repository names")
 _PRINTERS = frozenset({"echo", "printf"})
 _REDIRECT_ACCESS = {"<": ("read",), "<&": ("read",), "<>": ("read", "write")}
 
@@ -74,6 +82,8 @@ class _Walk:
                 self._state.restart()
                 self._statement(body)
         made = self._found.invocations
+        if self._state.is_stripped and any(item.name == "git" for item in made):
+            self._found.code(_STRIPPED)
         if made and all(item.is_covered for item in made):
             made[0] = made[0].replace(is_covered=False)  # a wrapper that runs nothing is judged as it is
         return self._found.result()
@@ -177,6 +187,7 @@ class _Walk:
 
     def _block(self, block: Block) -> None:
         self._words(block.words)
+        self._changes(block.variable)
         for total in block.sums:
             self._sum(total)
         if block.kind in ("Subshell", "CoprocClause"):
@@ -231,10 +242,21 @@ class _Walk:
             elif isinstance(part, Variable):
                 if part.is_evaluated:
                     self._found.code(Code(what=f"the value of {part.name} is read as code"))
+                if part.operator in ("=", ":="):
+                    self._changes(part.name)
                 self._words(part.words)
+
+    def _changes(self, name: str) -> None:
+        """The shell gives the variable a value."""
+        code = dangerous_change(name)
+        if code:
+            self._found.code(code)
 
     def _sum(self, total: Arithmetic) -> None:
         for name in total.names:
+            code = dangerous_number(name)
+            if code:
+                self._found.code(code)
             if not self._state.variables.is_number(name):
                 self._found.code(Code(what=f"arithmetic evaluates the text of {name}"))
         for part in (part for word in total.words for part in word.parts):
@@ -266,6 +288,8 @@ class _Walk:
     def _redirects(self, redirects: Sequence[Redirect], words: tuple[Form, ...]) -> None:
         for item in redirects:
             self._word(item.target)
+            if item.descriptor.startswith("{"):
+                self._changes(item.descriptor.strip("{}"))
             if item.operator.startswith("<"):
                 self._state.feed = ()
             if item.body is not None:
@@ -336,9 +360,19 @@ class _Walk:
         elif any(form.text[:1] in ("-", "+") and ("i" in form.text or "n" in form.text) for form in options):
             codes.append(Code(what=f"{command.variant} makes values run as code or stand for other variables"))
         codes += [code for form in options if (code := named_assignment(form))]
+        if not _only_marks(command.variant, options):
+            bare = (item.name for item in command.assignments if item.value is None)
+            codes += [code for code in map(dangerous_change, bare) if code]
         named = (f"{item.name}={UNKNOWN}" if item.value else item.name for item in command.assignments)
         words = (Form(text=command.variant), *options, *(Form(text=text) for text in named))
         self._found.invocations.append(Invocation(words=words, code=tuple(codes)))
+
+
+def _only_marks(variant: str, options: Sequence[Form]) -> bool:
+    """Whether a declaration leaves the value of a bare name as it is, and gives it to programs as before. `declare`
+    in a function makes a new variable without a value, and an array or `+x` is given to no program."""
+    letters = {letter for form in options if form.text[:1] in ("-", "+") for letter in form.text}
+    return (variant in ("export", "readonly") and not letters & set("+aA")) or "p" in letters
 
 
 def _printed(made: Sequence[Invocation]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from posixpath import normpath
 
 from agentctl.policy.code import Code
 from agentctl.policy.words import UNKNOWN, Form
@@ -58,6 +59,10 @@ def git_code(args: Sequence[Form]) -> Code | None:
                 return Code(what=f"git -c {setting.replace(UNKNOWN, '…')[:60]} can make git run other programs")
         if text.startswith(("--config-env", "--exec-path=")):
             return Code(what=f"git {text[:40]} can make git run other programs")
+        if text == "--bare" or (text.startswith("--git-dir") and not _is_own(text, args[at + 1 : at + 2])):
+            return Code(
+                what=f"git {text[:40].replace(UNKNOWN, '…')} takes settings from a folder that may be anybody's"
+            )
         at += 2 if text in GIT_VALUE_OPTIONS and text != "--exec-path" else 1
     rest = args[at:]
     if not rest:
@@ -72,9 +77,20 @@ def git_code(args: Sequence[Form]) -> Code | None:
         return _git_config(rest[1:])
     for word in rest[1:]:
         text = word.text
+        if command == "archive" and text.startswith("--rem") and ":" not in text:
+            return Code(what="git archive --remote runs programs that the other repository names")
         if text.startswith("ext::") or _is_git_code_option(command, text):
             return Code(what=f"git {command} {text[:40]} can make git run other programs")
     return None
+
+
+def _is_own(option: str, following: Sequence[Form]) -> bool:
+    """Whether --git-dir names something in a folder `.git`: git makes these itself and takes none from a commit."""
+    _, equals, value = option.partition("=")
+    folder = value if equals else following[0].text if following else ""
+    found, _, below = normpath(folder).rpartition("/.git")
+    is_below = below == "" or (below.startswith("/") and UNKNOWN not in below)
+    return normpath(folder) == ".git" or (bool(found) and is_below) or normpath(folder).startswith(".git/")
 
 
 def _is_safe_setting(setting: str) -> bool:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Protocol
 
 from agentctl.policy import guards
-from agentctl.policy.carriers import SHELLS, dangerous_assignment, find_code, script_from_input
+from agentctl.policy.carriers import SHELLS, dangerous_assignment, find_code, is_guarding, script_from_input
 from agentctl.policy.code import Code
 from agentctl.policy.findings import Collector, Invocation, shown
 from agentctl.policy.operand_reader import FileWord
@@ -162,6 +162,8 @@ class Invoker:
         found = [dangerous_assignment(key, value) for key, value in inner.assignments]
         codes += tuple(code for code in found if code)
         self._state.variables.set_outside(key for key, _ in inner.assignments)
+        if inner.drops is None or any(map(is_guarding, inner.drops)):
+            self._state.is_stripped = True
         kept = self._state.folders
         if inner.chdir is not None:
             self._state.enter(inner.chdir)

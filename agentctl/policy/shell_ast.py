@@ -29,7 +29,7 @@ from agentctl.policy.syntax import (
     Variable,
     Word,
 )
-from agentctl.policy.words import ansi_c, unquote
+from agentctl.policy.words import ansi_c, plain_text, unquote
 
 MAX_DEPTH = 50
 
@@ -186,7 +186,8 @@ class _Decoder:
         kind = (node["Stmt"].get("Cmd") or {}).get("Type")
         if node.get("Name") and kind not in _NAMED_COPROCS:
             raise Unreadable("bash reads the name of this coproc as a command; use `coproc NAME { …; }`")
-        return Block(kind=node["Type"], bodies=((self.statement(node["Stmt"]),),))
+        name = plain_text(self.word(node["Name"])) if node.get("Name") else ""
+        return Block(kind=node["Type"], bodies=((self.statement(node["Stmt"]),),), variable=name or "")
 
     def _function(self, node: Node) -> Command:
         self.is_portable = self.is_portable and not node.get("RsrvWord")

@@ -44,6 +44,8 @@ class ShellState:
         """The file names that its input holds, when they are known."""
         self._has_patterns = self._has_more_files = False
         """A pattern was looked up; patterns may stand for more than what is looked up."""
+        self.is_stripped = False
+        """Some command of the line gets an environment without the settings that hold git back."""
         self.is_fed = False
         """Words of the command come from another program's output (xargs, find -exec)."""
 

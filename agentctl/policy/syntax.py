@@ -97,7 +97,7 @@ class Block(Record):
     words: tuple[Word, ...] = ()
     sums: tuple[Arithmetic, ...] = ()
     variable: str = ""
-    """Of a for loop; `words` are its items."""
+    """Of a for loop, whose items are `words`, and the name of a coproc."""
 
 
 class Function(Record):

@@ -34,6 +34,10 @@ class Grammar(Record):
     is_privileged: bool = False
     """The wrapper changes what the command may do, so an allow rule has to name it."""
     chdir: tuple[str, ...] = ()
+    clears: tuple[str, ...] = ()
+    """Options that empty the environment of the command."""
+    drops: tuple[str, ...] = ()
+    """Options whose value is a variable that the command does not get."""
     replaces: tuple[str, ...] = ()
     """Options whose value is a text that input replaces (xargs -I)."""
     refeeds: tuple[str, ...] = ()
@@ -55,6 +59,8 @@ WRAPPERS: dict[str, Grammar] = {
         word_optional=("--block-signal", "--default-signal", "--ignore-signal"),
         takes_assignments=True,
         chdir=("-C", "--chdir"),
+        clears=("-i", "--ignore-environment"),
+        drops=("-u", "--unset"),
     ),
     "timeout": Grammar(
         letters="v",
@@ -72,7 +78,7 @@ WRAPPERS: dict[str, Grammar] = {
     "time": Grammar(letters="pv", words=("--portability", "--verbose")),
     "command": Grammar(letters="p", queries="vV"),
     "builtin": Grammar(),
-    "exec": Grammar(letters="cl", values="a"),
+    "exec": Grammar(letters="cl", values="a", clears=("-c",)),
     "sudo": Grammar(
         letters="ABEHKknPSbN",
         values="ugprTtCDhR",
@@ -167,6 +173,8 @@ class Unwrapped(Record):
     chdir: Form | None = None
     code: Form | None = None
     is_query: bool = False
+    drops: frozenset[str] | None = frozenset()
+    """Variables that it does not get; None for all, or for what is not known."""
 
 
 def unwrap(name: str, words: Sequence[Form], feed: tuple[str, ...] = ()) -> Unwrapped:
@@ -186,6 +194,7 @@ class _Reader:
         self._replaces: str | None = None
         self._code: Form | None = None
         self._is_query = False
+        self._drops: frozenset[str] | None = frozenset()
 
     def read(self) -> Unwrapped:
         self._options()
@@ -205,6 +214,7 @@ class _Reader:
             chdir=self._chdir,
             code=self._code,
             is_query=self._is_query,
+            drops=self._drops,
         )
 
     def _filled(self, words: tuple[Form, ...]) -> tuple[Form, ...]:
@@ -235,6 +245,7 @@ class _Reader:
                 return
             if text == "-" and self._name == "env":
                 self._rest.pop(0)
+                self._drops = None
                 continue
             if not text.startswith("-") or text == "-":
                 return
@@ -252,7 +263,7 @@ class _Reader:
         if name in grammar.word_optional and (equals or name not in grammar.words):
             self._keep(name, Form(text=value or "{}"))
         elif name in grammar.words and not equals:
-            return
+            self._clear(name)
         elif name in grammar.word_values or name in grammar.code:
             self._keep(name, Form(text=value) if equals else self._value(name))
         else:
@@ -271,6 +282,12 @@ class _Reader:
                 return
             elif letter not in self._grammar.letters:
                 raise WrapperFault(f"{self._name} is not known to have the option {option!r}")
+            else:
+                self._clear(option)
+
+    def _clear(self, option: str) -> None:
+        if option in self._grammar.clears:
+            self._drops = None
 
     def _value(self, option: str) -> Form:
         if not self._rest:
@@ -284,6 +301,8 @@ class _Reader:
             self._chdir = value
         elif option in self._grammar.code:
             self._code = value
+        elif option in self._grammar.drops and self._drops is not None:
+            self._drops = self._drops | {value.text} if value.is_static else None
         elif option in self._grammar.replaces:
             self._replaces = value.text
         elif option in self._grammar.refeeds:

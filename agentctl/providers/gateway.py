@@ -14,7 +14,8 @@ from agentctl.providers.presets import Preset
 
 ORGANIZATION = "openai-organization"
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""In the value of a header: what stands for a value of the environment."""
 _MADE_BY_US = frozenset(
     {"connection", "content-encoding", "content-length", "content-type", "host", "transfer-encoding"}
 )
@@ -65,10 +66,10 @@ def _parsed(lines: Iterable[str], source: str, env: Mapping[str, str]) -> dict[s
 
 
 def _expanded(value: str, name: str, env: Mapping[str, str]) -> str:
-    missing = next((variable for variable in _VARIABLE.findall(value) if not env.get(variable)), None)
+    missing = next((variable for variable in VARIABLE.findall(value) if not env.get(variable)), None)
     if missing is not None:
         raise UsageError(
             f"--header {name}: the variable {missing!r} is not set.",
             hint=f"Set {missing} in the environment of the run, or leave the header out.",
         )
-    return _VARIABLE.sub(lambda found: env[found[1]], value)
+    return VARIABLE.sub(lambda found: env[found[1]], value)

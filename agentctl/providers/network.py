@@ -50,9 +50,9 @@ def make_client(is_tls: bool, network: Network = DIRECT_NETWORK) -> httpx2.Async
         transport = httpx2.AsyncHTTPTransport(verify=verify, socket_options=_keepalive_options())
         return httpx2.AsyncClient(transport=transport, trust_env=False)
     except OSError as error:  # ssl.SSLError is one
-        named = "CA file" if network.ca_file else "certificates of the environment"
+        named = f"CA file {network.ca_file!r}" if network.ca_file else f"certificates of {_of_environment()}"
         raise UsageError(
-            f"The {named} cannot be read: {reason_of(error)}.",
+            f"The {named} cannot be read: {error.strerror or reason_of(error)}.",
             hint="Check --ca-file." if network.ca_file else "Check SSL_CERT_FILE and SSL_CERT_DIR.",
         ) from error
     except (ImportError, ValueError, httpx2.InvalidURL) as error:  # SOCKS without its package, a bad proxy URL
@@ -60,6 +60,11 @@ def make_client(is_tls: bool, network: Network = DIRECT_NETWORK) -> httpx2.Async
             f"The proxy {'' if network.proxy else 'of the environment '}cannot be used: {reason_of(error)}.",
             hint="Check --proxy." if network.proxy else "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY.",
         ) from error
+
+
+def _of_environment() -> str:
+    found = [f"{name}={os.environ[name]!r}" for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)]
+    return " and ".join(found) or "the system"
 
 
 def _authorities(ca_file: str) -> ssl.SSLContext:

@@ -78,8 +78,9 @@ class SseDecoder:
 
     def _wait(self) -> list[Frame]:
         if len(self._rest) > MAX_EVENT_BYTES:
+            begun = self._rest[:60].decode("utf-8", "ignore")  # the cut may go through a character
             raise ProviderError(
-                f"The server sent one event of more than {MAX_EVENT_BYTES // 2**20} MiB: {bytes(self._rest[:60])!r}…",
+                f"The server sent one event of more than {MAX_EVENT_BYTES // 2**20} MiB: {begun!r}…",
                 hint="Check that the base URL points to a model API.",
                 kind="protocol",
             )

@@ -153,7 +153,7 @@ async def assemble(
     """
     answer_file = AnswerFile(settings.output) if settings.output and not is_preview else None
     keeping = settings.replace(ephemeral=True) if is_preview else settings
-    secrets, named = run_secrets(env, settings.secret_env, settings.root)
+    secrets, named = run_secrets(env, settings)
     redactor = Redactor(secrets)
     saved, session = selected.saved, selected.id
     tape = _tape(settings, session, redactor)

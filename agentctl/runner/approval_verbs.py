@@ -11,14 +11,13 @@ from agentctl.config.settings import Settings
 from agentctl.core.errors import Busy, JournalError, UsageError
 from agentctl.core.locks import LockHeld
 from agentctl.core.record import Record, as_dict
-from agentctl.core.redact import Redactor
 from agentctl.core.types import JsonObject, Problem
 from agentctl.policy.grants import grant_for
 from agentctl.runner.approvals import KEY_VARIABLE
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.document import settings_of, show, verb
 from agentctl.runner.progress import whole
-from agentctl.sandbox.environment import find_secrets
+from agentctl.runner.secrets import startup_redactor
 from agentctl.state.approvals import SavedApproval, read_approvals
 from agentctl.state.journal import Journal
 from agentctl.state.selection import take_lease
@@ -160,7 +159,7 @@ class _journal_of:
             ) from None
         except OSError as error:
             raise UsageError(f"the session {self._item.session} cannot be locked: {error.strerror or error}") from error
-        redactor = Redactor(find_secrets(dict(os.environ))[0])
+        redactor = startup_redactor()
         try:
             return Journal(self._item.path, SystemClock().now, redactor.text)
         except JournalError:

@@ -119,7 +119,7 @@ def _jail() -> JsonObject:
 def _environment(settings: Settings, env: Mapping[str, str]) -> list[JsonObject]:
     """Which variables commands get and which values are masked: names only."""
     passed = sorted(set(child_environment(env, settings.pass_env)) & set(env))
-    secrets, problems = run_secrets(env, settings.secret_env, settings.root)
+    secrets, problems = run_secrets(env, settings)
     masked = ", ".join(sorted(secrets)) or "none"
     return [
         _check("environment", OK, f"commands get {len(passed)} of {len(env)} variables: {', '.join(passed)}"),

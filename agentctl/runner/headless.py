@@ -40,7 +40,7 @@ from agentctl.runner.failure import error_event, startup_init
 from agentctl.runner.output import explain_failure
 from agentctl.runner.plane import Turn
 from agentctl.runner.saving import prune_after, write_rest
-from agentctl.runner.secrets import startup_redactor
+from agentctl.runner.secrets import redactor_of, startup_redactor
 from agentctl.runner.show import LAST_LINE_S, Show
 from agentctl.runner.stamp import Stamper
 from agentctl.runner.stop import EarlySignals, Launcher, Stop, is_from_outside, stop_after
@@ -156,7 +156,8 @@ class Run:
                 is_demo=self._is_demo,
             )
         except BaseException:  # whatever it was, the first line comes
-            redactor = startup_redactor(self._env, self._options.secret_env)
+            known = redactor_of(self.settings, self._env) if self.settings else None
+            redactor = known or startup_redactor(self._env, self._options)
             self.stamper = Stamper(session=None, clock=self._clock, redactor=redactor, position=self._position)
             self._has_begun = True
             for stamped in self.stamper.stamp(startup_init(str(self._cwd))):

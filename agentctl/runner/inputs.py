@@ -108,6 +108,21 @@ def _kind(descriptor: int) -> str:
     return "pipe" if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else "other"
 
 
+_HINTS = (
+    ("no such file", "Paths are meant from the workspace, which -C names."),
+    ("leads out of the workspace", "Name its folder with --add-dir, or copy the file into the workspace."),
+)
+
+
+def _not_attached(path: str, failure: ToolFailure) -> UsageError:
+    """What a tool tells the model, for people: what happened, without what the model could do about it."""
+    what = str(failure).replace(repr(path), "it").partition(". ")[0].rstrip(".")
+    what = what.removesuffix(": it").removeprefix("it: ")
+    what = what[:1].lower() + what[1:]
+    hint = next((hint for words, hint in _HINTS if words in what), "")
+    return UsageError(f"{path!r} cannot be attached: {what}", hint=hint)
+
+
 class InputReader:
     """Makes the user messages of a run. Raises UsageError for a --file or --image that cannot be used."""
 
@@ -204,7 +219,7 @@ class InputReader:
                 raise UsageError(f"{path!r} may not be read: the policy denies it", hint="Allow it with a policy rule.")
             data = self._workspace.read_bytes(path, limit + 1)
         except ToolFailure as error:
-            raise UsageError(f"{path!r} cannot be attached: {error}") from None
+            raise _not_attached(path, error) from None
         except OSError as error:
             raise UsageError(f"{path!r} cannot be attached: {error.strerror or error}") from None
         if len(data) > limit:

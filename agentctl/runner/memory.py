@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, TypeVar
 from agentctl.config.settings import BUILT_IN, Settings
 from agentctl.core.events import MessageText
 from agentctl.core.ports import Appended, Degraded, Item, Where
-from agentctl.core.redact import Redactor
 from agentctl.core.toolkit import Implementation
 from agentctl.core.types import JsonObject, Message, Problem, Text, ToolAnswer
 from agentctl.engine.parts import Parts
 from agentctl.runner.account import Account
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.plane import Needs, Plane, Turn
-from agentctl.sandbox.environment import find_secrets
+from agentctl.runner.secrets import redactor_of
 from agentctl.state.knowledge_place import exists, is_writable, store_of
 
 if TYPE_CHECKING:
@@ -45,12 +44,11 @@ def knowledge_of(settings: Settings, env: Mapping[str, str], *, writes: bool) ->
     """The notes of a project for a verb: secrets of the environment are masked in what it records."""
     from agentctl.state.knowledge import Knowledge
 
-    secrets, _problems = find_secrets(env, settings.secret_env)
     return Knowledge(
         settings.homes.memory,
         settings.project_key,
         now=SystemClock().now,
-        redact=Redactor(secrets).text,
+        redact=redactor_of(settings, env).text,
         remote=settings.store.remote or "",
         writes=writes,
     )

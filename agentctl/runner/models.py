@@ -13,6 +13,7 @@ from agentctl.providers import catalog
 from agentctl.providers.presets import PRESETS
 from agentctl.providers.select import select_model
 from agentctl.runner.provider import gateway_of, transport_of
+from agentctl.runner.secrets import redactor_of
 
 
 def listed_models(settings: Settings, env: Mapping[str, str]) -> JsonObject:
@@ -56,7 +57,8 @@ def _names(settings: Settings, env: Mapping[str, str]) -> tuple[str, list[str], 
     try:
         return model.vendor, asyncio.run(ask()), ""
     except AgentctlError as error:
-        return model.vendor, sorted(catalog.names(model.vendor)), error.message
+        why = redactor_of(settings, env).text(error.message)
+        return model.vendor, sorted(catalog.names(model.vendor)), why
 
 
 def _row(vendor: str, name: str) -> JsonObject:

@@ -43,7 +43,8 @@ async def make_sandbox(settings: Settings, env: Mapping[str, str], hardening: Se
     commands = child_environment(env, settings.pass_env)
     first = report(hardening, wanted=settings.sandbox)
     if settings.sandbox == "off":
-        return Sandbox(runner=ProcessRunner(commands), used=SandboxUsed(**first), problems=_unheld(settings, "on"))
+        problems = (*_refused(settings, first["level"]), *_unheld(settings, "on"))
+        return Sandbox(runner=ProcessRunner(commands), used=SandboxUsed(**first), problems=problems)
     memory = _memory(settings, commands)
     chosen = memory.get()
     missing: tuple[str, ...] = ()
@@ -147,6 +148,15 @@ def _below(settings: Settings, used: SandboxUsed, env: Mapping[str, str]) -> tup
         return ()
     why = f"commands run at level {used.level}, below {FLOOR}: {'; '.join(used.missing)}"
     return (Problem(code="sandbox-level", what="sandbox", why=why, fix=used.fix),)
+
+
+def _refused(settings: Settings, level: int) -> tuple[Problem, ...]:
+    """`off` is asked for, so it is worth no line of its own; --strict refuses whatever is below 2 all the same."""
+    if not settings.strict or level >= FLOOR:
+        return ()
+    origin = settings.origins["sandbox"]
+    why = f"{origin} asks for 'off', so commands would run at level {level}, below {FLOOR}"
+    return (Problem(code="sandbox-level", what="sandbox", why=why, fix=f"Leave out --strict, or what {origin} says."),)
 
 
 def _unheld(settings: Settings, network: str) -> tuple[Problem, ...]:

@@ -28,7 +28,7 @@ from agentctl.runner.document import settings_of, show, verb
 from agentctl.runner.policies import load_run_policy
 from agentctl.runner.provider import run_model
 from agentctl.runner.saving import leased, sessions_of
-from agentctl.sandbox.environment import find_secrets
+from agentctl.runner.secrets import redactor_of
 from agentctl.state.journal import Journal, SavedSession, load
 from agentctl.state.outputs import KeptOutputs
 
@@ -65,7 +65,7 @@ def sessions_compact(options: Options, session: str) -> int:
     sessions = sessions_of(settings)
     session_id = sessions.find(session, "session")
     path = sessions.path(session_id)
-    redactor = Redactor(find_secrets(dict(os.environ), settings.secret_env)[0])
+    redactor = redactor_of(settings, os.environ)
     with leased(path, session_id):
         saved = load(path)
         made = asyncio.run(_compact(settings, saved, redactor))

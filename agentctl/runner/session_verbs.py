@@ -18,7 +18,7 @@ from agentctl.core.types import JsonObject, Message, ToolAnswer
 from agentctl.runner.clock import SystemClock
 from agentctl.runner.document import UNMET, is_json, settings_of, show, table, verb
 from agentctl.runner.saving import leased, sessions_of
-from agentctl.sandbox.environment import find_secrets
+from agentctl.runner.secrets import redactor_of
 from agentctl.state.folder import check_inside, made, state_root
 from agentctl.state.journal import SavedSession, load
 from agentctl.state.sessions import Sessions, new_id
@@ -214,4 +214,4 @@ def _saved(sessions: Sessions, session: str) -> SavedSession:
 
 
 def _redactor(settings: Settings) -> Redactor:
-    return Redactor(find_secrets(dict(os.environ), settings.secret_env)[0])
+    return redactor_of(settings, os.environ)

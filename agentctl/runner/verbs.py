@@ -76,12 +76,19 @@ def _price(price: Mapping[str, float] | None) -> str:
     return "price ?" if price is None else f"${price['input']:g} in, ${price['output']:g} out per million tokens"
 
 
+_ADDRESSES = ("proxy", "base_url")
+
+
 @verb
 def config_show(options: Options) -> int:
     """Every setting with its value and where it came from."""
+    from agentctl.runner.secrets import redactor_of, without_password
+
     settings = settings_of(options)
+    shows = {name: without_password(value) for name in _ADDRESSES if (value := getattr(settings, name))}
+    mask = redactor_of(settings, os.environ).value
     rows = [
-        {"name": name.rstrip("_"), "value": _plain(getattr(settings, name)), "origin": origin}
+        {"name": name.rstrip("_"), "value": mask(_plain(shows.get(name, getattr(settings, name)))), "origin": origin}
         for name, origin in settings.origins.items()
         if name in Settings.fields
     ]

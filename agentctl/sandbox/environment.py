@@ -116,15 +116,17 @@ SET: dict[str, str] = {
     "SSH_ASKPASS_REQUIRE": "never",
     "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
     "GCM_INTERACTIVE": "never",
-    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_COUNT": "2",
     "GIT_CONFIG_KEY_0": "core.fsmonitor",
     "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_1": "explicit",
     "GH_PROMPT_DISABLED": "1",
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
 }
-"""What commands get regardless: nothing pages, nothing opens an editor, nothing asks, and git runs no program that a
-repository names as its file system monitor."""
+"""What commands get regardless: nothing pages, nothing opens an editor, nothing asks, git runs no program that a
+repository names as its file system monitor, and obeys no repository that was committed as ordinary files."""
 
 NEVER = frozenset(
     {"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY", "AGENTCTL_APPROVAL_KEY"}
@@ -189,15 +191,21 @@ def find_secrets(env: Mapping[str, str], secret_env: Sequence[str] = ()) -> tupl
     for name, value in env.items():
         if name in secret_env and value:
             secrets[name] = value
-        elif value.strip() and _sounds_secret(name):
-            if len(value) >= SECRET_LENGTH and _kinds(value) > 1:
+        elif value.strip() and sounds_secret(name):
+            if is_maskable(value):
                 secrets[name] = value
             else:
                 problems.append(_left_out(name, value))
     return secrets, problems
 
 
-def _sounds_secret(name: str) -> bool:
+def is_maskable(value: str) -> bool:
+    """Whether masking the value everywhere leaves ordinary words alone."""
+    return len(value) >= SECRET_LENGTH and _kinds(value) > 1
+
+
+def sounds_secret(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
     upper = name.upper()
     return upper not in _LOOKS_SECRET_BUT_IS_NOT and _matches(upper, SECRET_NAMES)
 

@@ -1,5 +1,8 @@
 """A folder for the commands of one run: their TMPDIR and the caches of their tools. Removed at the end.
 
+A run that is killed cannot do that, so the next one does: while a run lives it holds a lock on its folder, which the
+kernel frees however the run dies.
+
 agentctl-PID-RANDOM/    ours; commands cannot write here, which is how each of them is checked
     tmp/                TMPDIR
     cache/              what pip, npm, cargo, go and others keep
@@ -9,12 +12,15 @@ agentctl-PID-RANDOM/    ours; commands cannot write here, which is how each of t
 from __future__ import annotations
 
 import os
+import re
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from agentctl.core.files import make_private_dir
+from agentctl.core.locks import LockHeld, lock_folder
 
 TEMPORARY = ("TMPDIR", "TMP", "TEMP")
 CACHES: dict[str, str] = {
@@ -41,6 +47,13 @@ CACHES: dict[str, str] = {
 }
 """Variables by which tools are told where to keep what they download, and the name below cache/."""
 
+_LEFT_BEHIND = re.compile(r"agentctl-(outside-)?\d+-[0-9a-f]{16}")
+LEAST_AGE_S = 60.0
+"""A folder of which nobody holds the lock is left alone until then: it may just be made, and the commands of a run
+that was killed may still be dying."""
+SWEEP_S = 2.0
+"""No run is held up longer by what others have left; the rest is for the next one."""
+
 _OF_CARGO = ("config.toml", "config")
 _DOWNLOADED_BY_CARGO = ("registry", "git")
 
@@ -49,8 +62,12 @@ class PrivateFolder:
     """Made when it is constructed. Raises OSError."""
 
     def __init__(self, base: Path) -> None:
+        remove_left_behind(base)
         self.path = make_private_dir(base / f"agentctl-{os.getpid()}-{os.urandom(8).hex()}").resolve()
         self.tmp, self.cache, self.run = (self.path / name for name in ("tmp", "cache", "run"))
+        self._lock = None
+        with suppress(OSError):  # on a file system without locks nobody can take it for left behind either
+            self._lock = lock_folder(self.path)
         for folder in self.writable:
             folder.mkdir(mode=0o700)
 
@@ -84,7 +101,38 @@ class PrivateFolder:
 
     def remove(self) -> None:
         """Deletes it with everything that commands have left; what cannot be deleted stays."""
-        _remove_tree(str(self.path))
+        with suppress(OSError):
+            parent = os.open(self.path.parent, _FOLDER)
+            try:
+                _remove(self.path.name, parent)
+            finally:
+                os.close(parent)
+        if self._lock is not None:
+            self._lock.release()
+
+
+def remove_left_behind(base: Path) -> None:
+    """Deletes the folders of runs that were killed: ours, old enough, and held by no living process."""
+    with suppress(OSError):
+        parent = os.open(base, _FOLDER)
+        try:
+            deadline = time.monotonic() + SWEEP_S
+            for name in filter(_LEFT_BEHIND.fullmatch, os.listdir(parent)):  # noqa: PTH208  # by its descriptor
+                if time.monotonic() > deadline:
+                    break
+                _remove_if_left(base / name, parent)
+        finally:
+            os.close(parent)
+
+
+def _remove_if_left(folder: Path, parent: int) -> None:
+    with suppress(OSError):
+        found = folder.lstat()
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if not is_ours or time.time() - found.st_mtime < LEAST_AGE_S:
+            return
+        with suppress(LockHeld), lock_folder(folder):
+            _remove(folder.name, parent)
 
 
 def choose_base(candidates: Sequence[Path], roots: Sequence[Path]) -> Path | None:
@@ -100,16 +148,29 @@ def choose_base(candidates: Sequence[Path], roots: Sequence[Path]) -> Path | Non
     return None
 
 
-def _remove_tree(path: str) -> None:
-    """Follows no symlink. Folders without write permission, as of Go's module cache, are opened first."""
-    with suppress(OSError):
-        if stat.S_IMODE(os.lstat(path).st_mode) & 0o700 != 0o700:
-            os.chmod(path, 0o700)  # noqa: PTH101  # strings: thousands of files may be there
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    _remove_tree(entry.path)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _remove(name: str, parent: int) -> None:
+    """Folder by folder, each by its descriptor, so that no symlink leads out, not even one that is just put there.
+    Folders without permissions, as of Go's module cache, are opened first."""
+    with suppress(OSError, RecursionError):
+        try:
+            folder = os.open(name, _FOLDER, dir_fd=parent)
+        except PermissionError:
+            os.chmod(name, 0o700, dir_fd=parent)  # Path has no dir_fd
+            folder = os.open(name, _FOLDER, dir_fd=parent)
+        try:
+            if stat.S_IMODE(os.fstat(folder).st_mode) & 0o700 != 0o700:
+                os.fchmod(folder, 0o700)
+            with os.scandir(folder) as entries:
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            for inner, is_folder in found:
+                if is_folder:
+                    _remove(inner, folder)
                 else:
                     with suppress(OSError):
-                        os.unlink(entry.path)  # noqa: PTH108
-        os.rmdir(path)  # noqa: PTH106
+                        os.unlink(inner, dir_fd=folder)
+        finally:
+            os.close(folder)
+        os.rmdir(name, dir_fd=parent)

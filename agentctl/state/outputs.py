@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from agentctl.core.files import create_file, make_private_dir, write_all
+from agentctl.core.locks import Lock, lock_folder
 from agentctl.core.redact import RedactingDecoder, Redactor
 from agentctl.state.folder import made, state_root
 
@@ -32,13 +33,15 @@ class KeptOutputs:
         self._redactor = redactor
         self._is_temporary = is_temporary
         self._made: list[Path] = []
+        self._lock: Lock | None = None
+        """On the folder of a run with --ephemeral: that of a run that was killed goes with a later run's."""
 
     @classmethod
     def for_session(cls, root: str | Path, session: str, *, is_ephemeral: bool, redactor: Redactor) -> Self:
         """The place for the outputs of one session in the workspace `root`. Touches nothing."""
         root = Path(root)
         if is_ephemeral:
-            name = f"agentctl-{os.getpid()}-{os.urandom(6).hex()}"
+            name = f"agentctl-{os.getpid()}-{os.urandom(8).hex()}"
             return cls(Path(os.environ.get("TMPDIR") or "/tmp") / name, root=root, redactor=redactor, is_temporary=True)
         return cls(state_root(root) / session / "output", root=root, redactor=redactor)
 
@@ -64,9 +67,14 @@ class KeptOutputs:
                     path.unlink()
             with suppress(OSError):
                 self._folder.rmdir()
+        if self._lock is not None:
+            self._lock.release()
 
     def _create(self) -> tuple[Path, int]:
         folder = make_private_dir(self._folder) if self._is_temporary else made(self._folder, self._root)
+        if self._is_temporary and self._lock is None:
+            with suppress(OSError):
+                self._lock = lock_folder(folder)
         number = len(self._made) + 1
         while True:
             path = folder / f"{number}.txt"

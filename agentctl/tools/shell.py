@@ -92,7 +92,7 @@ class Bash:
         self, call_id: str, command: str, timeout_s: float, end: CommandEnd, output: CommandOutput, path: str | None
     ) -> ToolResult:
         is_lost = end.is_interrupted or (end.exit_code is None and end.signal is None)
-        exit_code = end.exit_code if end.signal is None else 128 + end.signal
+        exit_code = None if is_lost or end.is_timed_out else end.exit_code if end.signal is None else 128 + end.signal
         first = _lost(end, output) if is_lost else _ended(end, timeout_s)
         texts = [first, output.blocks()]
         if output.is_cut:
@@ -110,10 +110,13 @@ class Bash:
 
 
 def _ended(end: CommandEnd, timeout_s: float) -> str:
+    """A command that was ended has no exit code of its own, whatever it answered to the signal."""
+    if end.is_timed_out:
+        answer = f"; it answered SIGTERM with exit code {end.exit_code}" if end.signal is None else ""
+        return f"exit: none (timed out after {timeout_s * 1000:.0f} ms{answer})"
     if end.signal is None:
-        return f"exit: {end.exit_code}" + (f" (timed out after {timeout_s * 1000:.0f} ms)" if end.is_timed_out else "")
-    why = f"; the timeout is {timeout_s * 1000:.0f} ms" if end.is_timed_out else ""
-    return f"exit: {128 + end.signal} (killed by {_signal_name(end.signal)}{why})"
+        return f"exit: {end.exit_code}"
+    return f"exit: {128 + end.signal} (killed by {_signal_name(end.signal)})"
 
 
 def _lost(end: CommandEnd, output: CommandOutput) -> str:

@@ -183,6 +183,27 @@ def test_sigusr1_interrupts_the_command_and_the_turn_goes_on(world: World, serve
     assert alive(sleep) == []
 
 
+@pytest.mark.parametrize(
+    ("sent", "ended", "code"),
+    [(None, "completed", 0), (signal.SIGUSR1, "completed", 0), (signal.SIGTERM, "cancelled", 143)],
+)
+def test_a_command_that_agentctl_ended_has_no_exit_code(
+    sent: int | None, ended: str, code: int, world: World, served: Any
+) -> None:
+    """Whatever it answers to the signal: a gate on `exit_code == 0` must not take a timeout for a success."""
+    sleep = nap()
+    command = f"trap 'exit 0' TERM; {sleep} & wait"
+    server = served([Turn(calls=[Call("bash", {"command": command})]), Turn(text="went on")])
+    limit = ["--tool-timeout", "1s"] if sent is None else []
+    process = world.start("-p", "go", "--json", "--yolo", *limit, server=server)
+    wait_for(lambda: alive(sleep))
+    if sent is not None:
+        process.send_signal(sent)
+    ran = finish(process).ended(ended, code)
+    assert ran.done["commands"] == [{"command": command, "exit_code": None}]
+    assert [event["exit_code"] for event in ran.of("tool-result")] == ([None] if sent is None else [])
+
+
 def test_kill_9_takes_the_commands_along_and_the_session_goes_on(world: World, served: Any) -> None:
     sleep = nap()
     server = served(

@@ -169,6 +169,34 @@ def test_what_may_not_be_read_is_not_attached(world: World, served: Any) -> None
     assert len(server.requests) == 1
 
 
+OUTSIDE_HINT = "Name its folder with --add-dir, or copy the file into the workspace."
+
+
+@pytest.mark.parametrize(
+    ("path", "what", "hint"),
+    [
+        ("no. pe", "no such file", "Paths are meant from the workspace, which -C names."),
+        ("folder", "it is a folder, not a file", ""),
+        ("file/x", "'file' is not a folder", ""),
+        (
+            "../x",
+            "it leads out of the workspace",
+            "Name its folder with --add-dir, or copy the file into the workspace.",
+        ),
+        ("pipe", "it is not a regular file (a pipe, socket or device) and is never opened", ""),
+    ],
+)
+@pytest.mark.parametrize("flag", ["--file", "--image"])
+def test_what_cannot_be_attached_is_said_to_a_person(flag: str, path: str, what: str, hint: str, world: World) -> None:
+    """Not what a model could do about it: it has tools that a person has not."""
+    (world.cwd / "folder").mkdir()
+    (world.cwd / "file").touch()
+    os.mkfifo(world.cwd / "pipe")
+    ran = world.run("-p", "x", flag, path, "--json", "--model", "openai/gpt-5").ended("usage", 2)
+    (error,) = ran.of("error")
+    assert (error["message"], error["hint"] or "") == (f"{path!r} cannot be attached: {what}", hint)
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_an_image_goes_to_the_model(world: World, served: Any, api: str) -> None:
     (world.cwd / "shot.png").write_bytes(PNG)

@@ -18,6 +18,7 @@ import pytest
 
 from tests.cli.conftest import Ran, World, finish
 from tests.processes import alive, nap, wait_until
+from tests.server import Turn
 from tests.unit.policy.shell_oracle import find_bwrap
 from tests.unit.sandbox.sandbox_world import path_with_bwrap
 
@@ -196,6 +197,18 @@ def test_off_is_level_1_and_yolo_changes_nothing(world: World, at: Any) -> None:
     said = sandbox(at(3, "bash run.sh", "--sandbox", "off").ended("completed", 0))
     assert (said["wanted"], said["level"], said["network"]) == ("off", 1, "on")
     assert (world.home / "f").exists()
+
+
+@pytest.mark.parametrize("origin", ["--sandbox", "AGENTCTL_SANDBOX"])
+def test_strict_refuses_off(origin: str, world: World, served: Any) -> None:
+    server = served([Turn(text="ok")])
+    env = {**world.env, **({} if origin == "--sandbox" else {"AGENTCTL_SANDBOX": "off"})}
+    flags = ["--sandbox", "off"] if origin == "--sandbox" else []
+    ran = world.run("-p", "x", "--json", "--strict", *flags, server=server, env=env).ended("usage", 2)
+    (error,) = ran.of("error")
+    assert f"{origin} asks for 'off', so commands would run at level 1, below 2" in error["message"]
+    assert (server.requests, error["hint"]) == ([], f"Leave out --strict, or what {origin} says.")
+    assert world.run("-p", "x", "--json", *flags, server=server, env=env).ended("completed", 0).done["problems"] == []
 
 
 def test_a_project_file_sets_neither_sandbox_nor_network(world: World, at: Any) -> None:

@@ -279,3 +279,61 @@ def test_a_state_folder_that_is_open_to_others_is_closed(world: World, served: A
     journal.parent.chmod(0o755)
     world.run("-p", "y", "-c", "--json", server=served([Turn(text="ok")])).ended("completed", 0)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (journal, journal.parent)] == [0o600, 0o700]
+
+
+GATEWAY = "gw-s3cr3t/Value+99"
+WAYS: dict[str, tuple[list[str], dict[str, str]]] = {
+    "a flag": (["--header", f"X-Gateway: {GATEWAY}"], {}),
+    "a bearer token": (["--header", f"Authorization: Bearer {GATEWAY}"], {}),
+    "a password": (["--header", f"X-Auth: Basic {base64.b64encode(f'me:{GATEWAY}'.encode()).decode()}"], {}),
+    "a cookie": (["--header", f"Cookie: a=b; session={GATEWAY}"], {}),
+    "AGENTCTL_HEADER": ([], {"AGENTCTL_HEADER": f"X-One: 1\nX-Gateway: {GATEWAY}"}),
+    "OPENAI_CUSTOM_HEADERS": ([], {"OPENAI_CUSTOM_HEADERS": f"X-Gateway: {GATEWAY}"}),
+    "a variable": (["--header", "X-Gateway: ${GATEWAY}"], {"GATEWAY": GATEWAY}),
+    "a variable in a variable": ([], {"AGENTCTL_HEADER": "X-Gateway: a${GATEWAY}b", "GATEWAY": GATEWAY}),
+    "the variable of a proxy": ([], {"HTTPS_PROXY": f"http://me:{quote(GATEWAY, safe='')}@127.0.0.1:9"}),
+    "the token of an address": ([], {"MIRROR": f"https://{quote(GATEWAY, safe='')}@example.org/x"}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_service_that_repeats_what_the_way_carries_shows_no_secret(way: str, world: World, served: Any) -> None:
+    flags, variables = WAYS[way]
+    body = {"error": {"message": f"bad credential {GATEWAY}", "type": "invalid_request_error"}}
+    server = served([Turn(fault=Fault(status=400, body=body), repeat=3)])
+    env = {**world.env, **variables}
+    ran = world.run("-p", "x", "--json", *flags, server=server, env=env).ended("provider", 8)
+    assert server.requests
+    for verb in (["models", *flags], ["config", "show", *flags]):
+        ran_verb = world.run(*verb, server=server, env=env)
+        assert GATEWAY.encode() not in ran_verb.out + ran_verb.err.encode(), verb
+    for place, data in {"stdout": ran.out, "stderr": ran.err.encode(), **artifacts(world, set())}.items():
+        assert GATEWAY.encode() not in data, place
+        assert quote(GATEWAY, safe="").encode() not in data, place
+
+
+@pytest.mark.parametrize("flag", ["--proxy", "--proxy="])
+def test_a_failure_before_a_run_hides_what_flags_carry(flag: str, world: World) -> None:
+    address = f"http://me:{GATEWAY.replace('/', '%2F')}@127.0.0.1:9"
+    given = [flag + address] if flag.endswith("=") else [flag, address]
+    for words in (["-p", "x", "--max-steps", GATEWAY], ["config", "show", GATEWAY], ["-p", "x", "--json", "--nope"]):
+        ran = world.run(*words, *given, "--header", f"X-Key: {GATEWAY}")
+        assert ran.code == 2
+        assert GATEWAY.encode() not in ran.out + ran.err.encode()
+
+
+def test_config_show_names_headers_and_hides_passwords(world: World) -> None:
+    env = {**world.env, "AGENTCTL_HEADER": f"Authorization: Bearer {GATEWAY}"}
+    flags = ["--proxy", "http://me:short@127.0.0.1:9", "--base-url", "https://me:abcd@example.org/v1"]
+    ran = world.run("config", "show", "--json", *flags, env=env)
+    shown = {row["name"]: row["value"] for row in json.loads(ran.out)["settings"]}
+    assert shown["header"] == ["Authorization: [masked:header-authorization]"]
+    assert shown["proxy"] == "http://me:[masked]@127.0.0.1:9"
+    assert shown["base_url"] == "https://me:[masked]@example.org/v1"
+
+
+def test_headers_that_are_plainly_no_secret_are_left_alone(world: World, served: Any) -> None:
+    values = ("X-Team: ci", "X-Source: github-actions", "X-Version: 2023-06-01", "Accept-Language: en")
+    server = served([Turn(text="ci github-actions 2023-06-01 en")])
+    flags = [word for value in values for word in ("--header", value)]
+    assert world.run("-p", "x", "--json", *flags, server=server).done["text"] == "ci github-actions 2023-06-01 en"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -275,5 +276,14 @@ def test_without_it_the_certificate_is_refused(kind: str) -> None:
 @each_kind
 def test_a_ca_file_that_cannot_be_read(kind: str, tmp_path: Path) -> None:
     for file in (tmp_path / "none.pem", tmp_path):
-        with serve([Turn(text="ok")], tls=TLS_FILE) as server, pytest.raises(UsageError, match="The CA file cannot"):
+        named = re.escape(f"The CA file {str(file)!r} cannot be read: ")
+        with serve([Turn(text="ok")], tls=TLS_FILE) as server, pytest.raises(UsageError, match=named):
             asked(server, "openai-chat", kind, network=Network(ca_file=str(file)))
+
+
+@each_kind
+def test_certificates_of_the_environment_that_cannot_be_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    named = re.escape("The certificates of SSL_CERT_FILE='/nowhere.pem' cannot be read: No such file or directory.")
+    with serve([Turn(text="ok")], tls=TLS_FILE) as server, pytest.raises(UsageError, match=named):
+        asked(server, "openai-chat", kind)

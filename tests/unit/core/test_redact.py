@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import base64
+import binascii
+import html
 import json
-from urllib.parse import quote, quote_plus
+import re
+import shlex
+import string
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import quote, quote_plus, urlencode
+from xml.sax import saxutils
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agentctl.core.redact import RedactingDecoder, Redactor
@@ -42,6 +50,86 @@ def test_base64_in_all_alignments(before: str, after: str, encode: object) -> No
     assert MASK in masked
     rest = masked.replace("Basic ", "").replace(MASK, "")
     assert len(rest) <= 4 + len(base64.b64encode(before.encode())) + len(base64.b64encode(after.encode()))
+
+
+def every(template: str, *, is_bytes: bool = True) -> Callable[[str], str]:
+    return lambda text: "".join(template.format(item) for item in (text.encode() if is_bytes else map(ord, text)))
+
+
+def dumps(depth: int, text: str, **options: bool) -> str:
+    return dumps(depth - 1, json.dumps(text, **options), **options) if depth else text  # type: ignore[arg-type]  # flags
+
+
+URL_SAFE = ("", "/", "+", "!'()*~", "-_.!~*'()", ";,/?:@&=+$#", ":/", "/:?=&", "*", "@:", "~")
+ENCODERS: dict[str, Callable[[str], str]] = {
+    **{f"quote safe={safe}": partial(quote, safe=safe) for safe in URL_SAFE},
+    **{f"quote_plus safe={safe}": partial(quote_plus, safe=safe) for safe in URL_SAFE},
+    **{f"quote lower safe={safe}": lambda text, safe=safe: lower_hex(quote(text, safe=safe)) for safe in URL_SAFE},
+    **{f"quote_plus lower safe={safe}": lambda text, s=safe: lower_hex(quote_plus(text, safe=s)) for safe in URL_SAFE},
+    "urlencode": lambda text: urlencode({"": text})[1:],
+    "html": html.escape,
+    "html without quotes": partial(html.escape, quote=False),
+    "html as Go": lambda text: html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+    "xml": saxutils.escape,
+    "xml attribute": lambda text: saxutils.escape(text, {'"': "&quot;", "'": "&apos;"}),
+    **{f"json {depth} times": lambda text, depth=depth: dumps(depth, text)[depth:-depth] for depth in (1, 2, 3)},
+    **{f"wide json {n} times": lambda text, n=n: dumps(n, text, ensure_ascii=False)[n:-n] for n in (1, 2, 3)},
+    "json as PHP": lambda text: json.dumps(text)[1:-1].replace("/", "\\/"),
+    "json as Go": lambda text: json.dumps(text)[1:-1].translate({38: "\\u0026", 60: "\\u003c", 62: "\\u003e"}),
+    "repr": lambda text: repr(text)[1:-1],
+    "repr of bytes": lambda text: repr(text.encode())[2:-1],
+    "repr twice": lambda text: repr(repr(text))[2:-2],
+    "ascii": lambda text: ascii(text)[1:-1],
+    "shlex": lambda text: shlex.quote(text).removeprefix("'").removesuffix("'"),
+    "every %xx": every("%{:02x}"),
+    "every %XX": every("%{:02X}"),
+    "every \\xNN": every("\\x{:02x}"),
+    "every \\xNN, upper case": every("\\x{:02X}"),
+    "every \\uNNNN": every("\\u{:04x}", is_bytes=False),
+    "every &#N;": every("&#{};", is_bytes=False),
+    "every &#xN;": every("&#x{:x};", is_bytes=False),
+    "hexlify": lambda text: binascii.hexlify(text.encode()).decode(),
+    "hexlify with colons": lambda text: binascii.hexlify(text.encode(), ":").decode(),
+    "HEX": lambda text: text.encode().hex(" ").upper(),
+    "quopri": lambda text: binascii.b2a_qp(text.encode()).decode(),
+    "quopri with blanks": lambda text: binascii.b2a_qp(text.encode(), quotetabs=True).decode(),
+    "quopri of a header": lambda text: binascii.b2a_qp(text.encode(), header=True).decode(),
+    "base32": lambda text: base64.b32encode(text.encode()).decode().rstrip("="),
+    "base85": lambda text: base64.b85encode(text.encode()).decode(),
+    "ascii85": lambda text: base64.a85encode(text.encode()).decode(),
+}
+"""What a program of Python would use, and some of other languages."""
+
+
+def lower_hex(text: str) -> str:
+    return re.sub("%..", lambda found: found[0].lower(), text)
+
+
+SPECIAL = st.text(st.sampled_from("aZ09" + string.punctuation + " "), min_size=8, max_size=40)
+WIDE = st.text(st.sampled_from("bY7/\\\"'& <%äß€語"), min_size=8, max_size=12)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@given(
+    secret=st.one_of(SPECIAL, WIDE), before=st.sampled_from(["", "key=", "x "]), after=st.sampled_from(["", "!", " y"])
+)
+@settings(max_examples=25)
+def test_a_secret_comes_out_in_no_encoding(name: str, secret: str, before: str, after: str) -> None:
+    assume(len(set(secret)) > 3 and secret == secret.strip() and len(secret.encode()) < 24)
+    encoded = ENCODERS[name](secret)
+    assert Redactor({"KEY": secret}).text(before + encoded + after).count("[masked:KEY]") == 1
+    assert encoded not in streamed(Redactor({"KEY": secret}), list(before + encoded + after))
+
+
+@pytest.mark.parametrize("size", [12, 13, 14, 15, 40])
+@pytest.mark.parametrize("before", range(6))
+@pytest.mark.parametrize("encode", [base64.b32encode, base64.b85encode, base64.a85encode])
+def test_base32_and_base85_in_all_alignments(before: int, size: int, encode: Callable[[bytes], bytes]) -> None:
+    secret = "aB3$xY7/pQ9-" + "k" * (size - 12)
+    encoded = encode(b"u" * before + secret.encode() + b"z" * 7).decode()
+    masked = Redactor({"KEY": secret}).text(f"is {encoded}.")
+    assert masked.count("[masked:KEY]") == 1
+    assert len(masked.replace("[masked:KEY]", "")) <= 4 + 8 * (before + 7 + 8) / 5
 
 
 def test_json_spelling() -> None:

@@ -228,6 +228,11 @@ CODE = (
     "gdb -ex x",
     "script -c x",
     "command_not_found_handle() { x; }",
+    "git --git-dir=docs/r diff",
+    "git --git-dir docs/r.git log",
+    "git --git-dir=.gitx log",
+    "git -C docs/r --bare diff",
+    "git archive --remote=docs/r HEAD",
 )
 
 
@@ -238,6 +243,71 @@ def test_code_is_seen(line: str, world: World) -> None:
     assert (decision.verdict, decision.rule, decision.runs) == ("opaque", "opaque:code", False), decision
     assert not World(world.root, OPEN, allow=["bash", "bash:*"]).bash(line).runs
     assert World(world.root, OPEN, is_yolo=True).bash(line).runs
+
+
+SET_IN_OTHER_WAYS = (
+    "read PATH < f",
+    "read -r x PATH < f",
+    "read -a PATH < f",
+    "read 'BASH_CMDS[ls]' < f",
+    "read 'x[PATH=0]' < f",
+    "mapfile -t PATH < f",
+    "printf -v PATH docs",
+    "getopts a PATH",
+    "wait -p PATH",
+    "for PATH in docs; do ls; done",
+    "select PATH in docs; do ls; done",
+    "for GIT_CONFIG_COUNT in 0; do git diff; done",
+    "let PATH=0",
+    "(( PATH = 0 ))",
+    "echo $((PATH=0))",
+    "echo ${x:PATH=0:1}",
+    "x[GIT_CONFIG_COUNT=0]=1",
+    ": ${LD_PRELOAD:=docs/x}",
+    ": {PATH}< a.log",
+    "coproc PATH { cat; }",
+    "f() { local PATH; ls; }; f",
+    "declare +x GIT_CONFIG_COUNT",
+    "declare -a PATH",
+    "export -n PATH",
+    "unset PATH",
+    "unset -v GIT_CONFIG_COUNT",
+    "env -i git diff",
+    "env - git diff",
+    "env -u GIT_CONFIG_KEY_1 git diff",
+    'env -u "$x" git diff',
+    "env --ignore-environment xargs git diff",
+    "env -i sh -c 'f() { git diff; }; f'",
+    "exec -c git diff",
+)
+
+
+@pytest.mark.parametrize("line", SET_IN_OTHER_WAYS)
+def test_what_programs_run_by_is_not_set_unset_or_dropped(line: str, world: World) -> None:
+    """As `PATH=docs ls`: by it a reading command would run a program of the checkout."""
+    assert world.bash(line).rule == "opaque:code", world.bash(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "printf '%s' PATH",
+        "export PATH",
+        "readonly HOME",
+        "declare -p PATH",
+        "unset GIT_DIR PYTHONPATH",
+        "read -r line < a.log",
+        "for f in a b; do echo $f; done",
+        "env -u HOME git diff",
+        "env -i ls",
+        "unset 'a[0]'",
+        "git --git-dir=.git log",
+        "git --git-dir src/.git/worktrees/x log",
+        "git archive --remote=git@example.org:a/b HEAD",
+    ],
+)
+def test_variables_and_repositories_that_choose_nothing_pass(line: str, world: World) -> None:
+    assert world.bash(line).runs, world.bash(line)
 
 
 HIDDEN = (

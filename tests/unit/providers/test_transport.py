@@ -267,7 +267,7 @@ def test_the_ca_file_of_the_environment_vouches(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_ca_file_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
-    with pytest.raises(UsageError, match="certificates of the environment"):
+    with pytest.raises(UsageError, match="certificates of SSL_CERT_FILE='/nowhere/ca"):
         ask_over_tls()
 
 

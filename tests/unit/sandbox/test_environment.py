@@ -88,6 +88,36 @@ def test_git_cannot_be_made_to_wait_or_to_run_a_program_of_the_repository(tmp_pa
     assert b"editor 'false'" in done.stderr
 
 
+def test_git_obeys_no_repository_that_was_committed_as_files(tmp_path: Path) -> None:
+    env = child_environment({"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+
+    def git(*arguments: str, folder: Path = tmp_path) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(["git", *identity, *arguments], cwd=folder, env=env, capture_output=True, check=False)
+
+    assert git("init", "-q", "inner").returncode == 0
+    (tmp_path / "inner" / "f").write_text("1\n")
+    assert git("add", "f", folder=tmp_path / "inner").returncode == 0
+    assert git("commit", "-qm", "x", folder=tmp_path / "inner").returncode == 0
+    repository = (tmp_path / "inner" / ".git").rename(tmp_path / "inner" / "r")
+    settings = f'[core]\n\tbare = false\n\tworktree = ..\n[diff]\n\texternal = "touch {tmp_path}/ran;:"\n'
+    (repository / "config").write_text(settings)
+    (tmp_path / "inner" / "f").write_text("2\n")
+    for arguments, folder in ((("-C", "inner/r", "diff"), tmp_path), (("diff",), repository / "objects")):
+        assert b"Not a git repository" in git(*arguments, folder=folder).stderr
+    assert not (tmp_path / "ran").exists()
+    assert git("--git-dir=r", "diff", folder=tmp_path / "inner").returncode == 0
+    assert (tmp_path / "ran").exists(), "git obeys what is named outright, so rules have to judge that"
+
+
+@pytest.mark.parametrize("name", [".git", ".GIT", "git~1"])
+def test_git_commits_no_folder_that_it_would_take_for_a_repository(name: str, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    listed = ["git", "update-index", "--add", "--cacheinfo", f"100644,{'0' * 39}1,docs/r/{name}/config"]
+    added = subprocess.run(listed, cwd=tmp_path, capture_output=True, check=False)
+    assert (added.returncode, b"Invalid path" in added.stderr) == (128, True)
+
+
 def test_secrets_are_found_by_name_and_kind() -> None:
     plain = {
         "PATH": "/a1:B",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
-from agentctl.sandbox.private import CACHES, TEMPORARY, PrivateFolder, choose_base
+from agentctl.core.redact import Redactor
+from agentctl.sandbox.private import CACHES, LEAST_AGE_S, TEMPORARY, PrivateFolder, choose_base, remove_left_behind
+from agentctl.state.outputs import KeptOutputs
 
 
 def test_it_is_private_and_everything_points_into_it(tmp_path: Path) -> None:
@@ -54,3 +59,84 @@ def test_it_never_lies_where_commands_may_write(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert choose_base([workspace / "tmp", tmp_path / "link", missing, other], [workspace]) == other
     assert choose_base([workspace / "tmp", missing], [workspace]) is None
+
+
+def aged(folder: Path) -> Path:
+    """As if it had been made a while ago."""
+    made = folder.stat().st_mtime - LEAST_AGE_S - 1
+    os.utime(folder, (made, made))
+    return folder
+
+
+def test_the_next_run_removes_what_a_killed_run_has_left(tmp_path: Path) -> None:
+    kept = tmp_path / "outside"
+    kept.mkdir()
+    (kept / "f").write_text("x")
+    code = (
+        "import os, pathlib, signal, sys; from agentctl.sandbox.private import PrivateFolder;"
+        f"folder = PrivateFolder(pathlib.Path({str(tmp_path)!r})); (folder.tmp / 'link').symlink_to({str(kept)!r});"
+        "(folder.tmp / 'f').write_text('x'); (folder.tmp / 'd').mkdir(0); print(folder.path); sys.stdout.flush();"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    died = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False)
+    left = Path(died.stdout.strip())
+    PrivateFolder(tmp_path).remove()
+    assert left.is_dir(), "its commands may still be dying"
+    aged(left)
+    PrivateFolder(tmp_path).remove()
+    assert {path.name for path in tmp_path.iterdir()} == {"outside"}
+    assert (kept / "f").read_text() == "x", "removing follows no link"
+
+
+def test_the_folder_of_a_living_run_and_what_is_not_ours_stay(tmp_path: Path) -> None:
+    living = PrivateFolder(tmp_path)
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "f").write_text("x")
+    (tmp_path / "agentctl-1-0123456789abcdef").symlink_to(target)
+    others = [tmp_path / name for name in ("agentctl-notes", "agentctl-1-xyz", "agentctl-2-0123456789abcdef.bak")]
+    for folder in others:
+        folder.mkdir()
+        aged(folder)
+    aged(living.path)
+    aged(target)
+    remove_left_behind(tmp_path)
+    assert living.tmp.is_dir()
+    assert (target / "f").exists()
+    assert all(folder.is_dir() for folder in others)
+    living.remove()
+    assert not living.path.exists()
+
+
+def test_kept_outputs_of_a_living_run_stay_too(isolation: Path) -> None:
+    """Of --ephemeral: they lie beside the private folders and are swept like them."""
+    outputs = KeptOutputs.for_session(isolation, "s1", is_ephemeral=True, redactor=Redactor({}))
+    base = Path(os.environ["TMPDIR"])
+    before = set(base.iterdir())
+    file = outputs.open()
+    file.write(b"x")
+    file.close()
+    (folder,) = set(base.iterdir()) - before
+    aged(folder)
+    remove_left_behind(base)
+    assert folder.is_dir()
+    held = outputs._lock  # what the kernel does when the process dies
+    assert held is not None
+    held.release()
+    remove_left_behind(base)
+    assert not folder.exists()
+
+
+def test_a_tree_that_is_too_deep_ends_nothing(tmp_path: Path) -> None:
+    folder = PrivateFolder(tmp_path)
+    place = os.open(folder.tmp, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=place)
+        inner = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+    try:
+        folder.remove()
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path)], check=True)  # Python itself cannot

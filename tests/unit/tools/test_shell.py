@@ -107,11 +107,19 @@ def test_no_start_up_file_is_read(tmp_path: Path) -> None:
 def test_the_timeout_is_said_and_the_output_so_far_is_kept(tmp_path: Path) -> None:
     sleep = nap()
     result, _ = run(tmp_path, f"echo begun; {sleep}", timeout=1000)
-    assert result.content == "exit: 143 (killed by SIGTERM; the timeout is 1000 ms)\nstdout:\nbegun\n"
+    assert result.content == "exit: none (timed out after 1000 ms)\nstdout:\nbegun\n"
     assert not result.is_error
     assert not alive(sleep)
-    handled, _ = run(tmp_path, "trap 'exit 9' TERM; sleep 50 & wait", timeout=1000)
-    assert handled.content == "exit: 9 (timed out after 1000 ms)\n(no output)"
+    assert (result.exit_code, result.command) == (None, CommandRun(command=f"echo begun; {sleep}", exit_code=None))
+
+
+@pytest.mark.parametrize("code", [0, 9])
+def test_what_a_command_answers_to_its_end_is_no_exit_code(code: int, tmp_path: Path) -> None:
+    command = f"trap 'exit {code}' TERM; sleep 50 & wait"
+    result, _ = run(tmp_path, command, timeout=1000)
+    first = f"exit: none (timed out after 1000 ms; it answered SIGTERM with exit code {code})"
+    assert result.content == f"{first}\n(no output)"
+    assert (result.exit_code, result.command) == (None, CommandRun(command=command, exit_code=None))
 
 
 @pytest.mark.parametrize(
