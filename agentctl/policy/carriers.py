@@ -292,12 +292,12 @@ def _names(values: str = "", named: str = "", skip: int = 0, has_operands: bool 
                 value = Form(text=option[at + 1 :]) if option[at + 1 :] else words.pop(0) if words else Form(text="")
                 names += [value] if option[at] in named else []
         names += words[skip : skip + 1 if skip else None] if has_operands else []
-        return _EVALUATED if any(map(_is_code_name, names)) else None
+        return EVALUATED if any(map(_is_code_name, names)) else None
 
     return judge
 
 
-_EVALUATED = Code(what="a variable name with a subscript is evaluated as code")
+EVALUATED = Code(what="a variable name with a subscript is evaluated as code")
 
 
 def _test(args: Sequence[Form]) -> Code | None:
@@ -305,7 +305,7 @@ def _test(args: Sequence[Form]) -> Code | None:
     for at, word in enumerate(args):
         is_name = at and args[at - 1].text in ("-v", "-R")
         if (is_name and _is_code_name(word)) or (not is_sure and "[" in word.text and _is_code_name(word)):
-            return _EVALUATED
+            return EVALUATED
     return None
 
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from agentctl.policy import guards
-from agentctl.policy.carriers import CODE_TAKERS, base_name, dangerous_assignment, named_assignment
+from agentctl.policy.carriers import CODE_TAKERS, base_name, dangerous_assignment
 from agentctl.policy.code import Code
+from agentctl.policy.declarers import declared_code
 from agentctl.policy.feeds import carried
 from agentctl.policy.findings import Collector, Invocation, Judgement, shown
 from agentctl.policy.invoke import Invoker
@@ -73,6 +74,7 @@ class _Walk:
             with self._state.aside():
                 self._state.restart()
                 self._statement(body)
+        self._state.finish()
         made = self._found.invocations
         if made and all(item.is_covered for item in made):
             made[0] = made[0].replace(is_covered=False)  # a wrapper that runs nothing is judged as it is
@@ -331,11 +333,14 @@ class _Walk:
         self._words(command.options)
         self._redirects(redirects, ())
         options = self._forms(command.options)
-        if any(not form.is_static for form in options):
-            codes.append(Code(what=f"{command.variant} sets variables that are not known before it runs"))
-        elif any(form.text[:1] in ("-", "+") and ("i" in form.text or "n" in form.text) for form in options):
-            codes.append(Code(what=f"{command.variant} makes values run as code or stand for other variables"))
-        codes += [code for form in options if (code := named_assignment(form))]
+        codes += declared_code(command.variant, options)
+        values = (
+            Form(text=f"{item.name}={form.text}", choices=tuple(f"{item.name}={text}" for text in form.choices))
+            for item in command.assignments
+            if item.value is not None and not item.is_array
+            for form in self._forms((item.value,))
+        )
+        self._state.reread(command.variant, (*options, *values))
         named = (f"{item.name}={UNKNOWN}" if item.value else item.name for item in command.assignments)
         words = (Form(text=command.variant), *options, *(Form(text=text) for text in named))
         self._found.invocations.append(Invocation(words=words, code=tuple(codes)))

@@ -10,6 +10,7 @@ from typing import Protocol
 from agentctl.policy import guards
 from agentctl.policy.carriers import SHELLS, dangerous_assignment, find_code, script_from_input
 from agentctl.policy.code import Code
+from agentctl.policy.declarers import DECLARERS, computed_code, declared_code
 from agentctl.policy.findings import Collector, Invocation, shown
 from agentctl.policy.programs import FileWord, file_words
 from agentctl.policy.shell_state import ShellState
@@ -80,6 +81,7 @@ class Invoker:
         read = seen or words
         readings = _readings(read)
         found = [code for item in readings if (code := find_code(self._numbered(item), self._state.input))]
+        codes += self._builtin(words)
         views = (*(readings if seen else readings[1:]), *(view for item in readings for view in _views(item)))
         self._record(Invocation(words=words, views=views, code=(*codes, *dict.fromkeys(found))))
         for reading in readings:
@@ -91,6 +93,15 @@ class Invoker:
         self._tails(read)
         for item in _files(read, readings):
             self._state.file(item, words)
+
+    def _builtin(self, words: Words) -> tuple[Code, ...]:
+        """Builtins that the parser knows only by their bare name, in other spellings: `\\declare`, `command let`."""
+        name = words[0].text
+        if name in DECLARERS:
+            self._state.reread(name, words[1:])
+            return tuple(declared_code(name, words[1:]))
+        code = computed_code(words[1:], self._state.variables.is_number) if name == "let" else None
+        return (code,) if code else ()
 
     def _numbered(self, words: Words) -> Words:
         """The words with digits for the variables that always hold some: they are no code, wherever they stand."""

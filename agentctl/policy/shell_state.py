@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from agentctl.policy.declarers import hidden_array, reread_values
 from agentctl.policy.findings import Collector, FileUse
 from agentctl.policy.places import Places, matching_files
 from agentctl.policy.programs import FileWord
@@ -39,6 +40,8 @@ class ShellState:
         """What the next command reads, as far as the line shows it."""
         self.feed: tuple[str, ...] = ()
         """The file names that its input holds, when they are known."""
+        self.scalars: set[str] = set()
+        """Variables that must be no arrays anywhere in the line: a value of theirs would be read as code."""
         self.is_fed = False
         """Words of the command come from another program's output (xargs, find -exec)."""
 
@@ -59,6 +62,18 @@ class ShellState:
     def lookup(self, name: str) -> tuple[str, ...] | None:
         """The values that the line gives a variable."""
         return self.variables.values(name, self._glob, is_surely_set=name in self.surely_set)
+
+    def reread(self, variant: str, words: Sequence[Form]) -> None:
+        """Values of a declaration that bash reads a second time, in which the line shows no command."""
+        for item in reread_values(variant, words):
+            if item.is_array:
+                self._found.faults.append(hidden_array(item.name))
+            else:
+                self.scalars.add(item.name)
+
+    def finish(self) -> None:
+        """What only the whole line tells: an array may be made later, and the value set again by a loop."""
+        self._found.faults += [hidden_array(name) for name in sorted(self.scalars) if self.variables.may_be_array(name)]
 
     @property
     def folder(self) -> str | None:

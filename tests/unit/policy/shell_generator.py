@@ -128,6 +128,23 @@ TEMPLATES = (
     "read -r GITHUB_SHA <<< canary/e; sed \"s/.*/$GITHUB_SHA/\" a.txt", "sed \"s/b/$GITHUB_SHA/\" a.txt; {S}",
     "export 'PATH=.'; tac", "declare 'v={N}'; $v", "declare \"v=$({S})\"", "declare 'v=a[$({S})0]'; echo $((v))",
     "export \"a[$({S})0]=1\"", "readonly 'BASH_ENV=a.txt'; bash -c :",
+    # values that a declaration reads again as arrays
+    "{K} -a a={A}", "{K} -A a={A}", "{K} -a {W}", "{K} -gA {W}", "{K} -ra {W}", "{K} -a a=\"$({S})\"",
+    "v={A}; {K} -a a=$v", "v={A}; {K} -a \"a=$v\"", "v={W}; {K} -a \"$v\"", "v={W}; {K} -a $v", "{K} a={A}",
+    "for v in {A}; do {K} -a \"a=$v\"; done", "v=-a; {K} $v a={A}", "set -- -a {W}; {K} \"$@\"", "{K} -a$u a={A}",
+    "a=(1); {K} a={A}", "a=(1); {K} {W}", "a=(); v={A}; {K} a=$v", "a=(1); v={W}; {K} \"$v\"", "a[0]=1; {K} a={A}",
+    "declare -a a; {K} a={A}", "declare -A a; {K} {W}", "read -a a <<< 1; {K} a={A}", "read -ra a <<< 1; {K} {W}",
+    "mapfile a < a.txt; {K} a={A}", "mapfile < a.txt; {K} MAPFILE={A}", "printf -v 'a[0]' 1; {K} a={A}",
+    "read 'a[0]' <<< 1; {K} a={A}", "(( a[0]=1 )); {K} a={A}", "let 'a[0]=1'; {K} a={A}", ": ${a[0]:=1}; {K} a={A}",
+    "exec {a[0]}< a.txt; {K} a={A}", "eval 'a=(1)'; {K} a={A}", "trap 'a=(1)' DEBUG; {K} a={A}", "{K} DIRSTACK={A}",
+    "coproc WORK { :; }; {K} WORK={A}", "[[ a =~ a ]]; {K} BASH_REMATCH={A}", "{K} BASH_CMDS={A}", "{K} -a a+={A}",
+    "{K} -a a[0]={A}", "{K} -a {a,b}={A}", "{K} -a a={x,{A}}", "a=(1); {K} a+={A}", "{K} 'a[0]=1'; {K} a={A}",
+    "for v in 1 2; do {K} a={A}; a=(1); done", "{B}; {K} -a {W} && {S}", "(a=(1); {K} a={A})",
+    "alpha_one() { {K} -a a={A}; }; alpha_one", "alpha_one() { local -a a; {K} a={A}; }; alpha_one",
+    "alpha_one() { {K} -g a={A}; }; a=(1); alpha_one", "declare -n v=a; a=(1); {K} v={A}", "{K} -i n={I}",
+    "{K} PATH=.:/usr/bin; tac a.txt", "{K} {I}=1", "v=1; {K} v={I}; echo $((v))", "\\let {I}", "command let v={I}",
+    "v={I}; builtin let x=v", "v=1; read -av <<< {I}; echo $((v))", "v=1; printf -vv %s {I}; echo $((v))",
+    "v=1; printf -v 'v[0]' %s {I}; echo $((v))", "v=1; command builtin read v <<< {I}; echo $((v))",
     # functions, aliases, names
     "alpha_one() { {S}; }; alpha_one", "function bravo_two { {S}; }; bravo_two",
     "function bravo_two() ({S}); bravo_two x", "alpha_one() if true; then {S}; fi; alpha_one",
@@ -245,6 +262,12 @@ TEMPLATES = (
     "capsh -- -c canary",
 )  # fmt: skip
 
+DECLARERS = (
+    "declare", "declare", "declare", "typeset", "local", "readonly", "export", "\\declare", "'declare'", "dec''lare",
+    "command declare", "command -p declare", "builtin declare", "builtin typeset", "command builtin declare",
+    "command readonly", "command export", "eval declare", "$u declare", "\\export",
+)  # fmt: skip
+
 TOKENS = (
     "canary", "canary", "canary x", "canary", "echo", "a", "b", ";", "\n", "&", "&&", "||", "|", "|&", "(", ")", "{",
     "}", " ", " ", " ", "'", '"', "`", "$(", "${", "$((", "))", "))", "((", "<(", ">(", "<<X\n", "\nX\n", "<<'X'\n",
@@ -326,9 +349,12 @@ class ShellGenerator:
             "{QQ2}": lambda: self._quoted("sh -c " + self._quoted(self._inner(depth))),
             "{P}": lambda: single(f"$({self._inner(depth)})"),
             "{I}": lambda: single(f"a[$({self._inner(depth)})0]"),
+            "{K}": lambda: self._random.choice(DECLARERS),
+            "{A}": lambda: self._quoted(self._array(depth)),
+            "{W}": lambda: self._quoted("a=" + self._array(depth)),
             "{X1}": lambda: self._quoted("1e " + self.command().replace("\n", "")),
         }
-        return re.sub(r"\{(?:[STVBNQDPI]|QQ2?|X1)\}", lambda found: makers[found.group()](), text)
+        return re.sub(r"\{(?:[STVBNQDPIKAW]|QQ2?|X1)\}", lambda found: makers[found.group()](), text)
 
     def _inner(self, depth: int, *, plain: bool = False) -> str:
         """A statement inside another one: without functions, so that none can start itself; `plain` fits backquotes."""
@@ -338,6 +364,12 @@ class ShellGenerator:
             text = self.statement(self._random.randint(0, max(depth, 0)))
             if not _FUNCTION.search(text) and not (plain and ("`" in text or "\\" in text)):
                 return text
+
+    def _array(self, depth: int) -> str:
+        """What bash runs when it reads the text as an array."""
+        return self._random.choice(("($({0}))", "([$({0})0]=1)", "(x $({0}) y)", '("$({0})")')).format(
+            self._inner(depth)
+        )
 
     def command(self) -> str:
         """A simple command that runs the stub, maybe behind wrappers."""

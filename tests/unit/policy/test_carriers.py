@@ -69,6 +69,17 @@ def test_ordinary_commands_run_under_rules_that_name_them(tmp_path: Path) -> Non
 
 
 CODE = (
+    "\\declare -i n='a[$(canary)]'",
+    "command declare -n n=a",
+    "command export PATH=.",
+    "\\let 'x=a[$(canary)]'",
+    "x='a[$(canary)]'; command let y=x",
+    "x=1; command declare x='a[$(canary)]'; echo $((x))",
+    "x=1; command builtin read x <<< 'a[$(canary)]'; echo $((x))",
+    "x=1; read -ax <<< 'a[$(canary)]'; echo $((x))",
+    "x=1; printf -vx 'a[$(canary)]'; echo $((x))",
+    "x=1; printf -v 'x[0]' 'a[$(canary)]'; echo $((x))",
+    "x=1; declare 'x[0]=a[$(canary)]'; echo $((x))",
     "awk 'BEGIN{system(\"x\")}'",
     "awk '{print | \"sh\"}' f",
     "awk '{print > \"f\"}' f",
@@ -310,6 +321,106 @@ def test_what_cannot_be_followed_is_lifted_by_nothing(line: str, world: World) -
     everything = World(world.root, OPEN, allow=["bash", "bash:*", "*"], is_yolo=True).bash(line)
     assert (everything.verdict, everything.rule, everything.runs) == ("opaque", "opaque:parse", False), everything
     assert everything.allow_with is None
+
+
+REREAD = (
+    "declare -a a='($(canary))'",
+    "declare -a 'a=($(canary))'",
+    "declare -A a='([$(canary)]=1)'",
+    "declare -ga a='(`canary`)'",
+    "typeset -a 'a=([$(canary;echo 1)]=1)'",
+    "readonly -a a='($(canary))'",
+    "export -a a='($(canary))'",
+    "f() { local -a 'a=($(canary))'; }; f",
+    "f() { local -a a; local a='($(canary))'; }; f",
+    "declare -a a=\\(\\$\\(canary\\)\\)",
+    "declare -a a=$'($(canary))'",
+    "declare -a a={x,'($(canary))'}",
+    "declare -a {a,b}='($(canary))'",
+    "declare -a 'a[0]=($(canary))'",
+    "declare -a a+='($(canary))'",
+    "x='($(canary))'; declare -a a=$x",
+    "x='($(canary))'; declare -a \"a=$x\"",
+    "x='a=($(canary))'; declare -a \"$x\"",
+    "x='a=($(canary))'; declare -a $x",
+    "declare -a a=$(cat f)",
+    'declare -a "a=$1"',
+    'declare -a "$1"',
+    "o=-a; declare $o a='($(canary))'",
+    "declare -a$u a='($(canary))'",
+    "set -- -a 'a=($(canary))'; declare \"$@\"",
+    "a=(1); declare a='($(canary))'",
+    "a=(); declare a='($(canary))'",
+    "a=(1); x='a=($(canary))'; declare \"$x\"",
+    "a=(1); declare a=$(cat f)",
+    "a[0]=1; declare a='($(canary))'",
+    "declare -a a; declare a='($(canary))'",
+    "\\declare -a a; declare a='($(canary))'",
+    "declare 'a[0]=1'; declare a='($(canary))'",
+    "read -a a <<< 1; declare a='($(canary))'",
+    "read -ra a <<< 1; declare a='($(canary))'",
+    "read -aa <<< 1; declare a='($(canary))'",
+    "command builtin read -a a <<< 1; declare a='($(canary))'",
+    "read 'a[0]' <<< 1; declare a='($(canary))'",
+    "mapfile a < f; declare a='($(canary))'",
+    "printf -v 'a[0]' 1; declare a='($(canary))'",
+    "(( a[0]=1 )); declare a='($(canary))'",
+    "let 'a[0]=1'; declare a='($(canary))'",
+    ": ${a[0]:=1}; declare a='($(canary))'",
+    "exec {a[0]}< f; declare a='($(canary))'",
+    "coproc a { :; }; declare a='($(canary))'",
+    "eval 'a=(1)'; declare a='($(canary))'",
+    "for i in 1 2; do declare a='($(canary))'; a=(1); done",
+    "f() { declare -g a='($(canary))'; }; a=(1); f",
+    "declare DIRSTACK='($(canary))'",
+    'declare "$x"',
+    "declare $x",
+    "\\declare x=$y",
+    "command declare -a a='($(canary))'",
+    "command -p -- declare -a a='($(canary))'",
+    "builtin declare -a 'a=($(canary))'",
+    "command builtin declare -a 'a=($(canary))'",
+    "command readonly -a 'a=($(canary))'",
+    "a=(1); \\declare a='($(canary))'",
+    "\\declare -a 'a=($(canary))'",
+    "'declare' -a 'a=($(canary))'",
+    "eval declare -a 'a=\\(\\$\\(canary\\)\\)'",
+)
+"""bash reads the value once more, as the words of an array."""
+
+
+@pytest.mark.parametrize("line", REREAD)
+def test_values_that_become_arrays_are_refused(line: str, tmp_path: Path) -> None:
+    decision = World(tmp_path, OPEN, is_yolo=True).bash(line)
+    assert (decision.verdict, decision.rule, decision.runs) == ("opaque", "opaque:parse", False), decision
+
+
+READ_ONCE = (
+    "export PATH_X=$(cmd)",
+    'export PATH_X=$(cmd) B="$y"',
+    'f() { local x=$1 y="$2"; echo "$x"; }; f a b',
+    'declare -r V="$x"',
+    "declare x='(a b)'",
+    "readonly X='(a)'",
+    "a=(1); export a='(b)'",
+    'declare -a files=(a "$x"); echo "${files[0]}"',
+    "declare -A m=([a]=1); declare n=$(cmd)",
+    'f() { local -a all=("$@"); }; f a',
+    "declare -a a=x",
+    "x=b; declare -a a=$x",
+    "v=abcdef; w=${v:0:2}; declare v=$w",
+    "trap 'rmdir x' EXIT; f() { local x=$1; }; f a",
+    "read -r a b <<< '1 2'; declare c=$a",
+    "mapfile -t lines < f; declare first=${lines[0]}",
+    "declare -p -x x='(a)'",
+    "command declare x=y",
+    "command let x=1+2",
+)
+
+
+@pytest.mark.parametrize("line", READ_ONCE)
+def test_ordinary_declarations_run(line: str, world: World) -> None:
+    assert world.bash(line).runs
 
 
 UNWRAPPED = (
