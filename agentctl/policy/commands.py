@@ -83,6 +83,12 @@ class _Walk:
     def text(self, text: str, *, is_portable_only: bool = False) -> None:
         """Parses and walks shell text in the current state. Raises Unreadable."""
         self._depth += 1
+        try:
+            self._text(text, is_portable_only=is_portable_only)
+        finally:
+            self._depth -= 1
+
+    def _text(self, text: str, *, is_portable_only: bool) -> None:
         if self._depth > MAX_TEXTS:
             raise Unreadable("shell text is nested too deeply; send the inner command itself")
         script = self._parse(text)
@@ -97,7 +103,6 @@ class _Walk:
         if self._state.variables.moves_input:
             self._state.input, self._state.feed = UNKNOWN, ()
         self._statements(script.statements)
-        self._depth -= 1
 
     # --- statements
 
@@ -143,7 +148,7 @@ class _Walk:
             with self._state.aside():
                 self._statement(stage)
             made = self._found.invocations[start:]
-            takers = [item for item in made if any(code.is_from_input for code in item.code)]
+            takers = [item for item in made if item.takes_input or any(code.is_from_input for code in item.code)]
             if has_download and takers:
                 self._found.trip(guards.PIPE_TO_SHELL, takers[0].shown)
             has_download = has_download or any(item.name in _DOWNLOADERS for item in made)
@@ -286,6 +291,8 @@ class _Walk:
         forms = self._forms((item.target,))
         texts = (forms[0].text,) if forms and forms[0].is_static else forms[0].choices if forms else ()
         if len(forms) != 1 or not texts:
+            if not self._state.sees_files:
+                return
             self._found.faults.append(
                 f"the target of {item.operator} is not known before it runs; write the file name out"
             )

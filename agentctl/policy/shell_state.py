@@ -42,6 +42,10 @@ class ShellState:
         """The file names that its input holds, when they are known."""
         self.scalars: set[str] = set()
         """Variables that must be no arrays anywhere in the line: a value of theirs would be read as code."""
+        self.is_guess = False
+        """What is walked is one way to read the words of a runner: that it cannot be read means nothing."""
+        self.sees_files = True
+        """Files that are named are those of this machine."""
         self.is_fed = False
         """Words of the command come from another program's output (xargs, find -exec)."""
 
@@ -50,8 +54,22 @@ class ShellState:
         """Nothing that is set inside can be relied on afterwards."""
         kept = self.is_certain, self.folders, self.entered, set(self.surely_set), set(self.functions)
         self.is_certain = False
-        yield
-        self.is_certain, self.folders, self.entered, self.surely_set, self.functions = kept
+        try:
+            yield
+        finally:
+            self.is_certain, self.folders, self.entered, self.surely_set, self.functions = kept
+
+    @contextmanager
+    def guessing(self, *, is_guess: bool, sees_files: bool) -> Iterator[None]:
+        """Walks what a runner may start."""
+        kept = self.is_guess, self.sees_files
+        self.is_guess, self.sees_files = is_guess, sees_files
+        try:
+            with self.aside():
+                self.functions = set()
+                yield
+        finally:
+            self.is_guess, self.sees_files = kept
 
     @contextmanager
     def fed(self, is_fed: bool = True) -> Iterator[None]:
@@ -116,7 +134,7 @@ class ShellState:
     def file(self, item: FileWord, words: tuple[Form, ...]) -> None:
         """A word of a command that names a file."""
         word = item.word
-        if word.text == "-" and not item.joined:
+        if not self.sees_files or (word.text == "-" and not item.joined):
             return
         texts: tuple[str, ...] = (word.text,) if word.is_static else word.choices
         if word.glob:
@@ -130,6 +148,8 @@ class ShellState:
 
     def use(self, text: str, access: str, words: tuple[Form, ...]) -> None:
         """A file by its name, relative to every folder the shell can be in."""
+        if not self.sees_files:
+            return
         if not text.startswith("/") and self.folders is None:
             advice = "use a path from the workspace root without cd"
             self._found.faults.append(f"the folder of {text[:60]!r} is not known before it runs; {advice}")

@@ -34,6 +34,8 @@ _LOADERS = frozenset({"eval", "source", ".", "trap"})
 _MOVERS = frozenset({"cd", "pushd", "popd"})
 _PREFIXES = frozenset({"command", "builtin", "time", "env"})
 _ARRAY_READERS = frozenset({"mapfile", "readarray"})
+_JOINED = {"read": r"-[^adinNptu]*a", "printf": "-v", "wait": "-[^p]*p"}
+"""Options that the name of a variable may follow in the same word: `read -ax`."""
 _ARRAY_FLAGS = re.compile(r"-\w*[aAn]", re.ASCII)
 """Options by which a declaration makes arrays, or names for them."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
@@ -167,11 +169,11 @@ class Variables:
         self._is_open = self._is_open or (None in texts and name != "printf")
         self._has_unknown_array = self._has_unknown_array or (None in texts and has_arrays)
         for text in filter(None, texts):
-            # `read -ax` and `printf -vx` name x
-            for item in [text[at:] for at in range(2, len(text))] if text.startswith("-") else [text]:
-                self._set(item)
-                if has_arrays:
-                    self._arrays.add(item.partition("[")[0])
+            joined = re.match(_JOINED.get(name, "(?!)"), text)
+            item = text[joined.end() :] if joined else text
+            self._set(item)
+            if has_arrays:
+                self._arrays.add(item.partition("[")[0])
 
     def set_outside(self, names: Iterable[str]) -> None:
         """Variables that a wrapper gives to what it runs (`env A=1 sh -c …`)."""

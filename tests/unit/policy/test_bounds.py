@@ -32,6 +32,18 @@ LINES = {
     "patterns": "cat " + "* " * 3000,
     "substitutions": "$(true)" * 190,
     "runner": "npx " + "a " * 500,
+    "shells behind runners": "; ".join(["npx " + "sh -c x " * 20] * 60),
+    "texts behind runners": "for i in "
+    + " ".join(f"x={at}" for at in range(60))
+    + "; do "
+    + "; ".join(f'npx -c "$i#{at}"' for at in range(190))
+    + "; done",
+    "wrappers behind runners": "npx " + "npx env " * 30,
+    "unknown words behind runners": "; ".join(["npx " + "sh $a " * 30] * 180),
+    "words of another machine": "; ".join(["ssh h '" + "a " * 390 + "'"] * 80),
+    "values of another machine": "a=1; " + "; ".join(['ssh h "$a $b ' + "a " * 50 + '" $a $a'] * 190),
+    "values that become arrays": "; ".join(f"declare a{at}='(x)' b{at}=$a{at}" for at in range(199)),
+    "a long name": "read -" + "a" * 60_000,
 }
 SECONDS = 2
 
