@@ -15,6 +15,7 @@ from agentctl.policy.variables import Variables
 from agentctl.policy.words import Form
 
 MAX_FILES = 2000
+MAX_NAME = 4096
 MAX_FOLDERS = 16
 """Folders a line can have moved to before its folder counts as unknown."""
 
@@ -150,6 +151,8 @@ class ShellState:
         """A file by its name, relative to every folder the shell can be in."""
         if not self.sees_files:
             return
+        if len(text) > MAX_NAME:
+            raise Unreadable(f"a file name is longer than {MAX_NAME:,} characters, which no system takes; shorten it")
         if not text.startswith("/") and self.folders is None:
             advice = "use a path from the workspace root without cd"
             self._found.faults.append(f"the folder of {text[:60]!r} is not known before it runs; {advice}")

@@ -43,6 +43,13 @@ LINES = {
     "words of another machine": "; ".join(["ssh h '" + "a " * 390 + "'"] * 80),
     "values of another machine": "a=1; " + "; ".join(['ssh h "$a $b ' + "a " * 50 + '" $a $a'] * 190),
     "values that become arrays": "; ".join(f"declare a{at}='(x)' b{at}=$a{at}" for at in range(199)),
+    "digits": "'" + "1" * 60_000 + "x' y",
+    "dots": "'" + "." * 60_000 + "x' y",
+    "an awk program": "awk '" + "{print}" * 8500 + "' a.txt",
+    "prints": "awk '" + "print " * 10_000 + "' a.txt",
+    "copies": "psql -c '" + "copy " * 12_000 + "'",
+    "empty lines": "mysql -e '" + "\n" * 30_000 + "'",
+    "a deep path": "a='" + "a/" * 30_000 + "'; cat $a",
     "a long name": "read -" + "a" * 60_000,
 }
 SECONDS = 2

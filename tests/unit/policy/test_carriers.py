@@ -252,6 +252,7 @@ def test_code_is_seen(line: str, world: World) -> None:
 
 
 HIDDEN = (
+    "cat " + "a/" * 3000,
     "env -S 'x y'",
     "env --unknown x",
     "timeout --odd 5 x",
