@@ -184,7 +184,7 @@ def named_assignment(word: Form) -> Code | None:
 
 def base_name(name: str) -> str:
     """python3.11 → python, gawk → awk and so on: versions and variants share a row."""
-    stem = re.sub(r"[\d.]+$", "", name)
+    stem = name.rstrip("0123456789.")  # no regular expression: they are quadratic here
     if stem in ("gawk", "mawk", "nawk", "original-awk"):
         return "awk"
     return {"gsed": "sed", "gtar": "tar", "gmake": "make", "bsdtar": "tar", "pypy": "python", "gfind": "find"}.get(
@@ -314,14 +314,14 @@ def _names(
                 names += [value] if option[at] in named else []
         names += words[skip : skip + 1 if skip else None] if has_operands else []
         if any(map(_is_code_name, names)):
-            return _EVALUATED
+            return EVALUATED
         changed = [name.text for name in names if not is_removal or is_guarding(name.text)]
         return next(filter(None, map(dangerous_change, changed)), None)
 
     return judge
 
 
-_EVALUATED = Code(what="a variable name with a subscript is evaluated as code")
+EVALUATED = Code(what="a variable name with a subscript is evaluated as code")
 
 
 def _test(args: Sequence[Form]) -> Code | None:
@@ -331,7 +331,7 @@ def _test(args: Sequence[Form]) -> Code | None:
         if (is_name and _is_code_name(word)) or (
             not is_sure and "[" in word.text and any(mark in word.text for mark in ("$", "`", UNKNOWN))
         ):
-            return _EVALUATED
+            return EVALUATED
     return None
 
 

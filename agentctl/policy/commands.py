@@ -10,15 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from agentctl.policy import guards
-from agentctl.policy.carriers import (
-    CODE_TAKERS,
-    base_name,
-    dangerous_assignment,
-    dangerous_change,
-    dangerous_number,
-    named_assignment,
-)
+from agentctl.policy.carriers import CODE_TAKERS, base_name, dangerous_assignment, dangerous_change, dangerous_number
 from agentctl.policy.code import Code
+from agentctl.policy.declarers import declared_code
 from agentctl.policy.feeds import carried
 from agentctl.policy.findings import Collector, Invocation, Judgement, shown
 from agentctl.policy.invoke import Invoker
@@ -81,6 +75,7 @@ class _Walk:
             with self._state.aside():
                 self._state.restart()
                 self._statement(body)
+        self._state.finish()
         made = self._found.invocations
         if self._state.is_stripped and any(item.name == "git" for item in made):
             self._found.code(_STRIPPED)
@@ -91,6 +86,12 @@ class _Walk:
     def text(self, text: str, *, is_portable_only: bool = False) -> None:
         """Parses and walks shell text in the current state. Raises Unreadable."""
         self._depth += 1
+        try:
+            self._text(text, is_portable_only=is_portable_only)
+        finally:
+            self._depth -= 1
+
+    def _text(self, text: str, *, is_portable_only: bool) -> None:
         if self._depth > MAX_TEXTS:
             raise Unreadable("shell text is nested too deeply; send the inner command itself")
         script = self._parse(text)
@@ -105,7 +106,6 @@ class _Walk:
         if self._state.variables.moves_input:
             self._state.input, self._state.feed = UNKNOWN, ()
         self._statements(script.statements)
-        self._depth -= 1
 
     # --- statements
 
@@ -151,7 +151,7 @@ class _Walk:
             with self._state.aside():
                 self._statement(stage)
             made = self._found.invocations[start:]
-            takers = [item for item in made if any(code.is_from_input for code in item.code)]
+            takers = [item for item in made if item.takes_input or any(code.is_from_input for code in item.code)]
             if has_download and takers:
                 self._found.trip(guards.PIPE_TO_SHELL, takers[0].shown)
             has_download = has_download or any(item.name in _DOWNLOADERS for item in made)
@@ -308,6 +308,8 @@ class _Walk:
         forms = self._forms((item.target,))
         texts = (forms[0].text,) if forms and forms[0].is_static else forms[0].choices if forms else ()
         if len(forms) != 1 or not texts:
+            if not self._state.sees_files:
+                return
             self._found.faults.append(
                 f"the target of {item.operator} is not known before it runs; write the file name out"
             )
@@ -355,24 +357,18 @@ class _Walk:
         self._words(command.options)
         self._redirects(redirects, ())
         options = self._forms(command.options)
-        if any(not form.is_static for form in options):
-            codes.append(Code(what=f"{command.variant} sets variables that are not known before it runs"))
-        elif any(form.text[:1] in ("-", "+") and ("i" in form.text or "n" in form.text) for form in options):
-            codes.append(Code(what=f"{command.variant} makes values run as code or stand for other variables"))
-        codes += [code for form in options if (code := named_assignment(form))]
-        if not _only_marks(command.variant, options):
-            bare = (item.name for item in command.assignments if item.value is None)
-            codes += [code for code in map(dangerous_change, bare) if code]
+        bare = [item.name for item in command.assignments if item.value is None]
+        codes += declared_code(command.variant, options, bare)
+        values = (
+            Form(text=f"{item.name}={form.text}", choices=tuple(f"{item.name}={text}" for text in form.choices))
+            for item in command.assignments
+            if item.value is not None and not item.is_array
+            for form in self._forms((item.value,))
+        )
+        self._state.reread(command.variant, (*options, *values))
         named = (f"{item.name}={UNKNOWN}" if item.value else item.name for item in command.assignments)
         words = (Form(text=command.variant), *options, *(Form(text=text) for text in named))
         self._found.invocations.append(Invocation(words=words, code=tuple(codes)))
-
-
-def _only_marks(variant: str, options: Sequence[Form]) -> bool:
-    """Whether a declaration leaves the value of a bare name as it is, and gives it to programs as before. `declare`
-    in a function makes a new variable without a value, and an array or `+x` is given to no program."""
-    letters = {letter for form in options if form.text[:1] in ("-", "+") for letter in form.text}
-    return (variant in ("export", "readonly") and not letters & set("+aA")) or "p" in letters
 
 
 def _printed(made: Sequence[Invocation]) -> str:

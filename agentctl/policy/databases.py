@@ -20,9 +20,11 @@ _SQLITE_SAFE = frozenset({
 })  # fmt: skip
 _SQLITE_CODE = re.compile(r"\b(load_extension|edit|writefile|fts3_tokenizer)\s*\(", re.IGNORECASE)
 _PSQL_CODE = re.compile(
-    r"\\!|\\e[fv]?\b|\\setenv|\\[ow]\s*\||\\gx?\s*\||`|\bcopy\b.*\bprogram\b", re.IGNORECASE | re.DOTALL
+    r"\\!|\\e[fv]?\b|\\setenv|\\[ow]\s*\||\\gx?\s*\||`|\A(?:(?!\bcopy\b).)*\bcopy\b.*\bprogram\b",
+    re.IGNORECASE | re.DOTALL,
 )
-_MYSQL_CODE = re.compile(r"\\[!PeT]|(^|;)\s*(system|pager|edit|tee)\b", re.IGNORECASE | re.MULTILINE)
+"""`copy` is looked for from the start alone: from every `copy` to the end would be quadratic."""
+_MYSQL_CODE = re.compile(r"\\[!PeT]|(^|;)[^\S\n]*(system|pager|edit|tee)\b", re.IGNORECASE | re.MULTILINE)
 _SQLITE_VALUES = frozenset({
     "-cmd", "-separator", "-newline", "-nullvalue", "-init", "-heap", "-lookaside", "-mmap", "-pagecache", "-vfs",
     "-maxsize", "-escape",

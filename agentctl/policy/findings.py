@@ -17,6 +17,8 @@ class Invocation(Record):
     is_covered: bool = False
     """Judged by what it runs (a transparent wrapper, a function of the line): only refusals look at it."""
     code: tuple[Code, ...] = ()
+    takes_input: bool = False
+    """It may run what it reads, where that is no matter of allowing it."""
 
     @property
     def shown(self) -> str:

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import product
-from typing import Protocol
 
 from agentctl.policy import guards
-from agentctl.policy.carriers import SHELLS, dangerous_assignment, find_code, is_guarding, script_from_input
+from agentctl.policy.behind import Behind, TextJudge
+from agentctl.policy.carriers import (
+    OTHER_SHELLS,
+    SHELLS,
+    dangerous_assignment,
+    find_code,
+    is_guarding,
+    script_from_input,
+)
 from agentctl.policy.code import Code
+from agentctl.policy.declarers import DECLARERS, computed_code, declared_code
 from agentctl.policy.findings import Collector, Invocation, shown
 from agentctl.policy.operand_reader import FileWord
 from agentctl.policy.programs import file_words
+from agentctl.policy.readings import Words, readings_of, views_of
 from agentctl.policy.shell_state import ShellState
 from agentctl.policy.shfmt import MAX_COMMANDS
 from agentctl.policy.syntax import Unreadable
 from agentctl.policy.words import UNKNOWN, Form
-from agentctl.policy.wrappers import WRAPPERS, WrapperFault, runner_tail, unwrap
-
-Words = tuple[Form, ...]
+from agentctl.policy.wrappers import WRAPPERS, WrapperFault, unwrap
 
 _TRUSTED_FOLDERS = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
 """A program named with one of these folders is the program of that name; any other path is a file of its own."""
 _SHELL_WORDS = frozenset({
     "--login", "--norc", "--noprofile", "--posix", "--noediting", "--restricted", "--verbose", "--version", "--help",
 })  # fmt: skip
-_MAX_TAILS = 64
-_MAX_READINGS = 32
-
-
-class TextJudge(Protocol):
-    def __call__(self, text: str, *, is_portable_only: bool = False) -> None:
-        """Parses shell text and walks it in the current state."""
-        ...
 
 
 class Invoker:
@@ -43,6 +41,7 @@ class Invoker:
         self._found = found
         self._state = state
         self._judge_text = judge_text
+        self._behind = Behind(found, state, self, judge_text)
         self._count = 0
 
     def invoke(self, words: Words, codes: tuple[Code, ...] = (), *, is_direct: bool = True) -> None:
@@ -67,7 +66,7 @@ class Invoker:
             self._plain(words, codes, seen=(Form(text=last), *words[1:]))
         elif name in WRAPPERS:
             self._wrapper(name, words, codes)
-        elif name in SHELLS:
+        elif name in SHELLS or (self._state.is_guess and name in OTHER_SHELLS):
             self._shell(name, words, codes)
         elif name in ("eval", "trap"):
             self._eval(name, words, codes)
@@ -79,21 +78,31 @@ class Invoker:
     def _plain(self, words: Words, codes: tuple[Code, ...], seen: Words | None = None) -> None:
         """A program that is judged by its own words. `seen` is how refusals read them when that differs."""
         read = seen or words
-        readings = _readings(read)
+        readings = readings_of(read)
         found = [code for item in readings if (code := find_code(self._numbered(item), self._state.input))]
-        views = (*(readings if seen else readings[1:]), *(view for item in readings for view in _views(item)))
+        codes += self._builtin(words)
+        views = (*(readings if seen else readings[1:]), *(view for item in readings for view in views_of(item)))
         self._record(Invocation(words=words, views=views, code=(*codes, *dict.fromkeys(found))))
         for reading in readings:
-            self._guard(reading)
+            self.guard(reading)
             if read[0].text == "find":
                 self._find(reading)
         if read[0].text in ("cd", "pushd", "popd"):
             self._state.move(read)
         if read[0].text == "shopt":
             self._state.set_options(read[1:])
-        self._tails(read)
+        self._behind.look(read)
         for item in _files(read, readings):
             self._state.file(item, words)
+
+    def _builtin(self, words: Words) -> tuple[Code, ...]:
+        """Builtins that the parser knows only by their bare name, in other spellings: `\\declare`, `command let`."""
+        name = words[0].text
+        if name in DECLARERS:
+            self._state.reread(name, words[1:])
+            return tuple(declared_code(name, words[1:]))
+        code = computed_code(words[1:], self._state.variables.is_number) if name == "let" else None
+        return (code,) if code else ()
 
     def _numbered(self, words: Words) -> Words:
         """The words with digits for the variables that always hold some: they are no code, wherever they stand."""
@@ -103,25 +112,10 @@ class Invoker:
             for word in words
         )
 
-    def _guard(self, words: Words) -> None:
+    def guard(self, words: Words) -> None:
         row = guards.command_guard(words, self._state.input)
         if row:
             self._found.trip(row, shown(words))
-
-    def _tails(self, words: Words) -> None:
-        """Programs that run a command somewhere in their arguments: refusals see every reading of it."""
-        skip, reach = runner_tail([word.text for word in words])
-        if skip and len(words) > _MAX_TAILS:
-            self._fault(f"{words[0].text} has more than {_MAX_TAILS} words to find its command in; send it in pieces")
-            return
-        for at in range(skip, len(words)) if skip else ():
-            tail = (Form(text=words[at].text.rpartition("/")[2], is_many=words[at].is_many), *words[at + 1 :])
-            if tail[0].text.startswith("-") or not tail[0].text:
-                continue
-            reach -= 1
-            if tail[0].text.strip(UNKNOWN) or reach >= 0:
-                self._record(Invocation(words=tail, is_covered=True, views=_views(tail)))
-                self._guard(tail)
 
     def _find(self, words: Words) -> None:
         at = 1
@@ -158,7 +152,7 @@ class Invoker:
         runs_other = bool(inner.words or inner.code)
         is_covered = runs_other and not WRAPPERS[name].is_privileged
         own = () if is_covered else codes
-        self._record(Invocation(words=words, views=_views(words), is_covered=is_covered, code=own))
+        self._record(Invocation(words=words, views=views_of(words), is_covered=is_covered, code=own))
         found = [dangerous_assignment(key, value) for key, value in inner.assignments]
         codes += tuple(code for code in found if code)
         self._state.variables.set_outside(key for key, _ in inner.assignments)
@@ -178,34 +172,26 @@ class Invoker:
     def _shell(self, name: str, words: Words, codes: tuple[Code, ...]) -> None:
         """sh and bash: `-c` text is judged, a script file is a program like any other, stdin is code."""
         rest = list(words[1:])
-        has_text = is_check = False
-        while rest and rest[0].text[:1] in ("-", "+") and not rest[0].is_many and len(rest[0].text) > 1:
-            option = rest.pop(0)
-            if option.text == "--":
-                break
-            if not option.is_static or (option.text.startswith("--") and option.text not in _SHELL_WORDS):
-                self._record(Invocation(words=words, is_covered=True, code=codes))
-                self._fault(
-                    f"{name} is not known to have the option {option.shown[:40]!r}; send the inner command itself"
-                )
-                return
-            is_cluster = not option.text.startswith("--")
-            has_text = has_text or (is_cluster and "c" in option.text)  # +c is -c
-            is_check = option.text == "-n"
-            values = sum(option.text.count(letter) for letter in "oO") if is_cluster else 0  # -oc pipefail TEXT
-            self._state.set_options(rest[:values])
-            del rest[:values]
-            if is_cluster and "s" in option.text:
-                rest = [] if not has_text else rest
-        if has_text:
+        try:
+            options, values = _shell_options(name, rest)
+        except WrapperFault as fault:
+            self._record(Invocation(words=words, is_covered=True, code=codes))
+            self._fault(f"{fault}; send the inner command itself")
+            return
+        self._state.set_options(values)
+        is_check = options[-1:] == ["-n"]
+        letters = "".join(options)
+        if "c" in letters:  # +c is -c
             self._text_of(name, words, codes, rest)
-        elif is_check or (rest and rest[0].is_static and not _is_stream(rest[0].text)):
+        elif is_check or ("s" not in letters and rest and rest[0].is_static and not _is_stream(rest[0].text)):
             self._record(Invocation(words=words, code=codes))
             if is_check and not (rest and rest[0].is_static):
                 return  # -n as the last option: nothing is run, whatever it reads
             self._state.file(FileWord(word=rest[0], access="read"), words)
         else:
             self._record(Invocation(words=words, code=(*codes, script_from_input(name))))
+            if self._state.is_guess and self._state.input:
+                self._behind.text(Form(text=self._state.input))
 
     def _text_of(self, name: str, words: Words, codes: tuple[Code, ...], rest: list[Form]) -> None:
         self._record(Invocation(words=words, is_covered=True, code=codes))
@@ -216,6 +202,11 @@ class Invoker:
 
     def _inner_text(self, text: Form, name: str) -> None:
         """Text that another shell runs, from the folder of this one."""
+        if self._state.is_guess:
+            is_other = name in OTHER_SHELLS
+            is_portable_only = not is_other and name not in ("bash", "rbash")
+            self._behind.text(text, is_portable_only=is_portable_only, is_sure=not is_other)
+            return
         if not text.is_static:
             self._fault(f"the text that {name} runs is not known before it runs; send the inner command itself")
             return
@@ -231,6 +222,9 @@ class Invoker:
             if not args or args[0].text in ("", "-", "-l", "-p", "-P") or args[0].text.isdigit():
                 return
             args = args[:1]
+        if self._state.is_guess:
+            self._behind.text(Form(text=" ".join(word.text for word in args)))
+            return
         if not all(word.is_static for word in args):
             self._fault(f"the text that {name} runs is not known before it runs; send the inner command itself")
             return
@@ -246,7 +240,30 @@ class Invoker:
         self._found.invocations.append(invocation)
 
     def _fault(self, text: str) -> None:
-        self._found.faults.append(text)
+        if not self._state.is_guess:
+            self._found.faults.append(text)
+
+
+def _shell_options(name: str, rest: list[Form]) -> tuple[list[str], list[Form]]:
+    """Takes the options off the words of a shell, and the values of `o` and `O` in clusters. Raises WrapperFault."""
+    found: list[str] = []
+    values: list[Form] = []
+    while rest and rest[0].text[:1] in ("-", "+") and not rest[0].is_many:
+        option = rest.pop(0)
+        if option.text in ("-", "--"):
+            break
+        if not option.is_static or (option.text.startswith("--") and option.text not in _SHELL_WORDS):
+            raise WrapperFault(f"{name} is not known to have the option {option.shown[:40]!r}")
+        if option.text.startswith("--"):
+            found.append("--")
+            continue
+        found.append(option.text)
+        count = sum(option.text.count(letter) for letter in "oO")  # -oc pipefail TEXT
+        if any(word.is_many for word in rest[:count]):
+            raise WrapperFault(f"{name} has a value that is not known before it runs")
+        values += rest[:count]
+        del rest[:count]
+    return found, values
 
 
 def _files(words: Words, readings: tuple[Words, ...]) -> Iterator[FileWord]:
@@ -267,40 +284,3 @@ def _is_stream(text: str) -> bool:
 
 def _ends_exec(words: Words, at: int) -> bool:
     return words[at].text == ";" or (words[at].text == "+" and words[at - 1].text == "{}")
-
-
-def _readings(words: Words) -> tuple[Words, ...]:
-    """The words as they are, then with every value that the line itself gives to its variables, and with nothing."""
-    known: list[tuple[Form, ...]] = []
-    count = 1
-    for word in words:
-        texts = (word, *(Form(text=text) for text in word.choices))
-        is_few = count * len(texts) <= _MAX_READINGS
-        count *= len(texts) if is_few else 1
-        known.append(texts if is_few else (word,))
-    emptied = _emptied(words)
-    return (*product(*known), *(() if emptied == words else (emptied,)))
-
-
-def _emptied(words: Words) -> Words:
-    """The words when all that is unknown turns out to be empty: `--for${x}ce`, `git $x push`."""
-    return tuple(
-        word if word.glob or word.choices or word.is_static else Form(text=word.text.replace(UNKNOWN, ""))
-        for word in words
-        if word.glob or word.choices or not word.is_many or word.text.strip(UNKNOWN)
-    )
-
-
-def _views(words: Words) -> tuple[Words, ...]:
-    """The same command without the options before its first operands: how refusals see `git -C x push`."""
-    views: list[Words] = []
-    at = 1
-    while at < len(words) and len(views) < 3:
-        start = at
-        while at < len(words) and words[at].text.startswith("-"):
-            at += 1
-        if at >= len(words) or (at == start == 1):
-            break
-        views.append((words[0], *words[at:]))
-        at += 1
-    return tuple(views)

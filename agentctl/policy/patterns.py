@@ -6,6 +6,7 @@ Small languages, none of them regular expressions, so that a hostile argument ca
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from agentctl.core.record import Record
@@ -120,13 +121,25 @@ class WordPattern(Record):
         return len(self.parts) in reach
 
 
+SHELL_SYNTAX = re.compile(r"[;|<>`'\"]|&&|\A&\Z|\$[({A-Za-z_]")
+"""What in a word of a pattern was meant for a shell. A pattern is held against words, where no shell syntax is left, so
+it would promise what it never does."""
+
+
 def word_pattern(text: str) -> WordPattern:
-    """Raises BadPattern for an empty pattern and for control characters."""
+    """Raises BadPattern for an empty pattern, for control characters and for shell syntax."""
     parts = tuple(text.split())
     if not parts:
         raise BadPattern("an empty pattern matches nothing")
     if not text.isprintable():
         raise BadPattern("control characters cannot be matched")
+    for part in parts:
+        found = SHELL_SYNTAX.search(part)
+        if found:
+            raise BadPattern(
+                f"{found.group()} is shell syntax, and a pattern is the words of one command: write one for each"
+                " command, without quotes and redirections; put ? for such a character, * for a word with spaces"
+            )
     is_open = parts[-1] == "*"
     return WordPattern(text=text, parts=parts[:-1] if is_open else parts, is_open=is_open)
 

@@ -186,8 +186,8 @@ class _Decoder:
         kind = (node["Stmt"].get("Cmd") or {}).get("Type")
         if node.get("Name") and kind not in _NAMED_COPROCS:
             raise Unreadable("bash reads the name of this coproc as a command; use `coproc NAME { …; }`")
-        name = plain_text(self.word(node["Name"])) if node.get("Name") else ""
-        return Block(kind=node["Type"], bodies=((self.statement(node["Stmt"]),),), variable=name or "")
+        name = (plain_text(self.word(node["Name"])) or _raw(node["Name"])) if node.get("Name") else ""
+        return Block(kind=node["Type"], bodies=((self.statement(node["Stmt"]),),), variable=name)
 
     def _function(self, node: Node) -> Command:
         self.is_portable = self.is_portable and not node.get("RsrvWord")
@@ -221,7 +221,13 @@ class _Decoder:
                 if item.get("Value"):
                     items += (self.word(item["Value"]),)
         value = None if node.get("Naked") else self.word(node["Value"]) if node.get("Value") else Word(parts=())
-        return Assignment(name=node["Name"]["Value"], value=value, items=items, index=tuple(index))
+        return Assignment(
+            name=node["Name"]["Value"],
+            value=value,
+            is_array=bool(node.get("Array")),
+            items=items,
+            index=tuple(index),
+        )
 
     # --- words
 
@@ -284,6 +290,7 @@ class _Decoder:
                 is_quoted=specials is not None,
                 operator=operator,
                 words=tuple(words),
+                is_element=bool(index),
                 is_evaluated=is_evaluated,
             )
         ]

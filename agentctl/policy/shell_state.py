@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from agentctl.policy.declarers import hidden_array, reread_values
 from agentctl.policy.findings import Collector, FileUse
 from agentctl.policy.operand_reader import FileWord
 from agentctl.policy.places import Places, matching_files
@@ -17,6 +18,7 @@ _LOOKS = ("read", "list")
 _PATTERN_OPTIONS = frozenset({"dotglob", "extglob", "globstar", "nocaseglob"})
 """Options of the shell by which a file name pattern stands for more files."""
 MAX_FILES = 2000
+MAX_NAME = 4096
 MAX_FOLDERS = 16
 """Folders a line can have moved to before its folder counts as unknown."""
 
@@ -46,6 +48,12 @@ class ShellState:
         """A pattern was looked up; patterns may stand for more than what is looked up."""
         self.is_stripped = False
         """Some command of the line gets an environment without the settings that hold git back."""
+        self.scalars: set[str] = set()
+        """Variables that must be no arrays anywhere in the line: a value of theirs would be read as code."""
+        self.is_guess = False
+        """What is walked is one way to read the words of a runner: that it cannot be read means nothing."""
+        self.sees_files = True
+        """Files that are named are those of this machine."""
         self.is_fed = False
         """Words of the command come from another program's output (xargs, find -exec)."""
 
@@ -54,8 +62,22 @@ class ShellState:
         """Nothing that is set inside can be relied on afterwards."""
         kept = self.is_certain, self.folders, self.entered, set(self.surely_set), set(self.functions)
         self.is_certain = False
-        yield
-        self.is_certain, self.folders, self.entered, self.surely_set, self.functions = kept
+        try:
+            yield
+        finally:
+            self.is_certain, self.folders, self.entered, self.surely_set, self.functions = kept
+
+    @contextmanager
+    def guessing(self, *, is_guess: bool, sees_files: bool) -> Iterator[None]:
+        """Walks what a runner may start."""
+        kept = self.is_guess, self.sees_files
+        self.is_guess, self.sees_files = is_guess, sees_files
+        try:
+            with self.aside():
+                self.functions = set()
+                yield
+        finally:
+            self.is_guess, self.sees_files = kept
 
     @contextmanager
     def fed(self, is_fed: bool = True) -> Iterator[None]:
@@ -66,6 +88,18 @@ class ShellState:
     def lookup(self, name: str) -> tuple[str, ...] | None:
         """The values that the line gives a variable."""
         return self.variables.values(name, self._glob, is_surely_set=name in self.surely_set)
+
+    def reread(self, variant: str, words: Sequence[Form]) -> None:
+        """Values of a declaration that bash reads a second time, in which the line shows no command."""
+        for item in reread_values(variant, words):
+            if item.is_array:
+                self._found.faults.append(hidden_array(item.name))
+            else:
+                self.scalars.add(item.name)
+
+    def finish(self) -> None:
+        """What only the whole line tells: an array may be made later, and the value set again by a loop."""
+        self._found.faults += [hidden_array(name) for name in sorted(self.scalars) if self.variables.may_be_array(name)]
 
     @property
     def folder(self) -> str | None:
@@ -111,7 +145,7 @@ class ShellState:
     def file(self, item: FileWord, words: tuple[Form, ...]) -> None:
         """A word of a command that names a file."""
         word = item.word
-        if word.text == "-" and not item.joined:
+        if not self.sees_files or (word.text == "-" and not item.joined):
             return
         if item.is_folder and self.folders is None and item.access in _LOOKS:
             place = self._places.find("/", access=item.access)
@@ -141,6 +175,10 @@ class ShellState:
 
     def use(self, text: str, access: str, words: tuple[Form, ...]) -> None:
         """A file by its name, relative to every folder the shell can be in."""
+        if not self.sees_files:
+            return
+        if len(text) > MAX_NAME:
+            raise Unreadable(f"a file name is longer than {MAX_NAME:,} characters, which no system takes; shorten it")
         if not text.startswith("/") and self.folders is None:
             advice = "use a path from the workspace root without cd"
             self._found.faults.append(f"the folder of {text[:60]!r} is not known before it runs; {advice}")

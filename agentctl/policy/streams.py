@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from agentctl.policy.code import Code
 from agentctl.policy.words import Form
 
-_AWK_CODE = re.compile(r"system|getline|@|/inet|print.*?(?:(?<!\|)\|(?!\|)|>)", re.DOTALL)
-"""`print` followed anywhere by a pipe or a redirection: where a string or a pattern ends is not worth guessing."""
+_AWK_CODE = re.compile(r"system|getline|@|/inet")
+_AWK_OUTPUT = re.compile(r"(?<!\|)\|(?!\|)|>")
+"""Behind the first `print` anywhere: where a string or a pattern ends is not worth guessing."""
 
 
 def awk_code(args: Sequence[Form]) -> Code | None:
@@ -33,7 +34,7 @@ def awk_code(args: Sequence[Form]) -> Code | None:
         return None
     if not code.is_static:
         return Code(what="the awk program is not known before the line runs")
-    if _AWK_CODE.search(code.text):
+    if _AWK_CODE.search(code.text) or _AWK_OUTPUT.search(code.text, (code.text.find("print") + 1) or len(code.text)):
         return Code(what="the awk program can run commands or write files")
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentctl.policy.patterns import SHELL_SYNTAX
 from agentctl.policy.words import Form
 
 _SUBCOMMANDS = frozenset({
@@ -30,7 +31,7 @@ def command_value(tool: str, words: Sequence[Form]) -> str | None:
                 break
     usable = []
     for word in taken:
-        if not word or not word.isprintable() or any(char in word for char in " *?"):
+        if not word or not word.isprintable() or any(char in word for char in " *?") or SHELL_SYNTAX.search(word):
             break
         usable.append(word)
     return f"{tool}:{' '.join(usable)} *" if usable else None

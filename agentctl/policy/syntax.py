@@ -22,6 +22,8 @@ class Variable(Record):
     is_quoted: bool
     operator: str = ""
     words: tuple[Word, ...] = ()
+    is_element: bool = False
+    """It has a subscript."""
     is_evaluated: bool = False
     """Its value is read as code or as a name: `${!v}`, `${v@P}`."""
 
@@ -53,6 +55,8 @@ class Assignment(Record):
 
     name: str
     value: Word | None
+    is_array: bool = False
+    """`NAME=(…)`, also without a word in it."""
     items: tuple[Word, ...] = ()
     index: tuple[Arithmetic, ...] = ()
 

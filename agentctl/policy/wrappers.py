@@ -131,35 +131,6 @@ WRAPPERS: dict[str, Grammar] = {
     ),
 }  # fmt: skip
 
-PACKAGE_RUNNERS: tuple[tuple[str, ...], ...] = (
-    ("uv", "run"), ("uvx",), ("pipx", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"),
-    ("rye", "run"), ("pixi", "run"), ("conda", "run"), ("bundle", "exec"), ("npx",), ("bunx",), ("npm", "exec"),
-    ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("mise", "exec"), ("direnv", "exec"),
-    ("nix", "run"), ("nix", "develop"), ("nix-shell",), ("guix", "shell"), ("flatpak", "run"), ("op", "run"),
-    ("doppler", "run"), ("aws-vault", "exec"), ("chamber", "exec"), ("cross-env",), ("dotenv",), ("hyperfine",),
-)  # fmt: skip
-CONTAINER_RUNNERS: tuple[tuple[str, ...], ...] = (
-    ("docker", "exec"), ("docker", "run"), ("podman", "exec"), ("podman", "run"), ("kubectl", "exec"),
-    ("docker", "compose"), ("docker-compose",), ("oc", "exec"), ("nerdctl", "run"), ("nerdctl", "exec"),
-)  # fmt: skip
-SYSTEM_RUNNERS: tuple[tuple[str, ...], ...] = tuple((name,) for name in (
-    "chronic", "unbuffer", "fakeroot", "xvfb-run", "dbus-run-session", "dbus-launch", "strace", "ltrace", "chroot",
-    "unshare", "nsenter", "setpriv", "runuser", "systemd-run", "parallel", "sem", "watch", "prlimit", "chrt",
-    "numactl", "proot", "entr", "script", "setarch", "uclampset", "runcon", "capsh", "logsave", "sg", "pkexec", "gosu",
-    "su-exec", "tini", "dumb-init", "setuidgid", "faketime", "eatmydata", "valgrind", "perf", "catchsegv", "cpulimit",
-    "firejail", "bwrap", "torsocks", "proxychains", "proxychains4", "ssh-agent", "cgexec", "sshpass",
-    "start-stop-daemon", "ld.so", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",
-))  # fmt: skip
-"""Programs that run a command too, but whose grammar is not ours: a rule has to allow them by name. Every tail of
-their arguments is still shown to guards and deny rules."""
-
-_RUNNER_REACHES = ((PACKAGE_RUNNERS, 1), (CONTAINER_RUNNERS, 0), (SYSTEM_RUNNERS, 64))
-"""How many of the first operands may be the program, for when a word is not known before it runs."""
-_RUNNERS: dict[str, list[tuple[tuple[str, ...], int]]] = {}
-for _rows, _reach in _RUNNER_REACHES:
-    for _row in _rows:
-        _RUNNERS.setdefault(_row[0], []).append((_row, _reach))
-
 
 class WrapperFault(Exception):
     """The inner command cannot be found with certainty. The text says why."""
@@ -312,12 +283,3 @@ class _Reader:
 def _is_assignment(word: Form) -> bool:
     name, equals, _ = word.text.partition("=")
     return bool(equals) and UNKNOWN not in name and not word.text.startswith("=")
-
-
-def runner_tail(names: Sequence[str]) -> tuple[int, int]:
-    """(how many leading words are the runner itself, how many operands may be its program); zeros when it is none.
-    `names` are the known texts of the words."""
-    for row, reach in _RUNNERS.get(names[0], ()):
-        if tuple(names[: len(row)]) == row:
-            return len(row), reach
-    return 0, 0

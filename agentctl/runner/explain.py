@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
-from agentctl.core.codec import loads
+from agentctl.core.codec import loads, scrub
 from agentctl.core.errors import InvalidArguments, UsageError
 from agentctl.core.record import as_dict
 from agentctl.core.types import Decision, JsonObject
@@ -23,13 +24,27 @@ def read_calls(descriptor: int) -> Iterator[tuple[str, JsonObject]]:
             if not line.strip():
                 continue
             try:
-                row = loads(line)
+                row = _read(line)
                 tool, arguments = row["tool"], row.get("input", {})
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 raise UsageError(f'line {number} of stdin is not {{"tool": NAME, "input": {{…}}}}') from None
             if not isinstance(tool, str) or not isinstance(arguments, dict):
                 raise UsageError(f"line {number} of stdin: tool must be a name and input an object")
             yield tool, arguments
+
+
+def _read(line: bytes) -> Any:
+    """A row, also one with half a character (`"\\ud83d"`): JSON can say that, and the strict parser refuses it."""
+    try:
+        return loads(line)
+    except ValueError:
+        import json  # for such rows only
+
+        return json.loads(line.decode(), parse_constant=_refuse)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def explain_call(engine: PolicyEngine, tool: str, arguments: JsonObject) -> JsonObject:
@@ -54,6 +69,9 @@ def _decide(engine: PolicyEngine, tool: str, arguments: JsonObject) -> Decision:
     made = catalogue_tools().get(tool)
     if made is None:
         return engine.decide_by_name(tool)
+    if scrub(arguments) != arguments:
+        reason = "The arguments hold half a character (a lone surrogate), which no call can. Write it whole."
+        return Decision(verdict="opaque", runs=False, rule=NO_CALL, source="built-in", reason=reason)
     try:
         return engine.decide(made.spec, made.parse(arguments))
     except InvalidArguments as error:

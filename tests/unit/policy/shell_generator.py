@@ -103,7 +103,9 @@ TEMPLATES = (
     "trap {Q} ERR; false", "trap -- {Q} 0", "trap {Q} USR1; kill -USR1 $$; true", "sh -c {Q}", "bash -c {Q}",
     "bash -ec {Q}", "bash -c {D}", "bash -c -- {Q}", "bash -o pipefail -c {Q}", "bash --norc -c {Q}",
     "bash -c {Q} x y", "dash -c {Q}", "sh -xec {Q}", "bash -cx {Q}", "bash +x -c {Q}", "rbash -c {Q}", "sh -c {QQ2}",
-    "env bash -c {Q}", "/bin/sh -c {Q}", "sh +c {Q}", "bash -O extglob -c {Q}", "bash -c {Q} bash",
+    "env bash -c {Q}", "/bin/sh -c {Q}", "sh +c {Q}", "bash + -c {Q}", "bash -c - {Q}", "dash -c + {Q}",
+    "bash -oc pipefail {Q}", "bash -oO pipefail extglob -c {Q}", "dash -oc errexit {Q}", "bash -s -c {Q}",
+    "bash - -c {Q}", "bash -eco pipefail {Q} x", "bash -O extglob -c {Q}", "bash -c {Q} bash",
     "xargs -I{} sh -c {Q} < b.txt", "xargs sh -c {Q} < b.txt", "timeout 5 sh -c {Q}", "flock b.txt -c {Q}",
     "flock -n b.txt -c {Q}", "env A=1 bash -c {Q}", "exec sh -c {Q}", "echo {Q} | sh", "echo {Q} | bash",
     "printf %s {Q} | bash -s", "bash <<< {Q}", "bash -s <<< {Q}", "bash /dev/stdin <<< {Q}", "sh <<'X'\n{S}\nX",
@@ -128,6 +130,32 @@ TEMPLATES = (
     "read -r GITHUB_SHA <<< canary/e; sed \"s/.*/$GITHUB_SHA/\" a.txt", "sed \"s/b/$GITHUB_SHA/\" a.txt; {S}",
     "export 'PATH=.'; tac", "declare 'v={N}'; $v", "declare \"v=$({S})\"", "declare 'v=a[$({S})0]'; echo $((v))",
     "export \"a[$({S})0]=1\"", "readonly 'BASH_ENV=a.txt'; bash -c :",
+    # behind runners that a rule allows by name
+    "setpriv --nnp sh -c {C}", "prlimit --nofile=64 bash -ec {C}", "chrt -o 0 env A=1 sh -c {C}",
+    "setarch -R sh -c {C}",
+    "unshare -r timeout 5 bash -c {C}", "v={C}; setpriv --nnp sh -c \"$v\"", "v=-c; setpriv --nnp sh $v {C}",
+    "v=sh; prlimit --nofile=64 $v -c {C}", "prlimit --nofile=64 bash <<< {C}", "echo {C} | setpriv --nnp bash",
+    "setpriv --nnp find . -maxdepth 0 -exec {N} {} +", "chrt -o 0 xargs -n1 {N} < b.txt", "setpriv --nnp env {N}",
+    "setpriv --nnp prlimit --nofile=64 sh -c {C}", "setpriv --nnp bash -c {C} x y", "setpriv --nnp -- sh -c {C}",
+    "setpriv --nnp flock b.txt -c {C}", "setpriv --nnp setpriv --nnp env sh -c {C}", "faketime now sh -c {C}",
+    "setpriv --nnp busybox sh -c {C}", "script -qc {C} /dev/null", "setarch -R bash -c \"{N}$u\"",
+    # values that a declaration reads again as arrays
+    "{K} -a a={A}", "{K} -A a={A}", "{K} -a {W}", "{K} -gA {W}", "{K} -ra {W}", "{K} -a a=\"$({S})\"",
+    "v={A}; {K} -a a=$v", "v={A}; {K} -a \"a=$v\"", "v={W}; {K} -a \"$v\"", "v={W}; {K} -a $v", "{K} a={A}",
+    "for v in {A}; do {K} -a \"a=$v\"; done", "v=-a; {K} $v a={A}", "set -- -a {W}; {K} \"$@\"", "{K} -a$u a={A}",
+    "a=(1); {K} a={A}", "a=(1); {K} {W}", "a=(); v={A}; {K} a=$v", "a=(1); v={W}; {K} \"$v\"", "a[0]=1; {K} a={A}",
+    "declare -a a; {K} a={A}", "declare -A a; {K} {W}", "read -a a <<< 1; {K} a={A}", "read -ra a <<< 1; {K} {W}",
+    "mapfile a < a.txt; {K} a={A}", "mapfile < a.txt; {K} MAPFILE={A}", "printf -v 'a[0]' 1; {K} a={A}",
+    "read 'a[0]' <<< 1; {K} a={A}", "(( a[0]=1 )); {K} a={A}", "let 'a[0]=1'; {K} a={A}", ": ${a[0]:=1}; {K} a={A}",
+    "exec {a[0]}< a.txt; {K} a={A}", "eval 'a=(1)'; {K} a={A}", "trap 'a=(1)' DEBUG; {K} a={A}", "{K} DIRSTACK={A}",
+    "coproc WORK { :; }; {K} WORK={A}", "[[ a =~ a ]]; {K} BASH_REMATCH={A}", "{K} BASH_CMDS={A}", "{K} -a a+={A}",
+    "{K} -a a[0]={A}", "{K} -a {a,b}={A}", "{K} -a a={x,{A}}", "a=(1); {K} a+={A}", "{K} 'a[0]=1'; {K} a={A}",
+    "for v in 1 2; do {K} a={A}; a=(1); done", "{B}; {K} -a {W} && {S}", "(a=(1); {K} a={A})",
+    "alpha_one() { {K} -a a={A}; }; alpha_one", "alpha_one() { local -a a; {K} a={A}; }; alpha_one",
+    "alpha_one() { {K} -g a={A}; }; a=(1); alpha_one", "declare -n v=a; a=(1); {K} v={A}", "{K} -i n={I}",
+    "{K} PATH=.:/usr/bin; tac a.txt", "{K} {I}=1", "v=1; {K} v={I}; echo $((v))", "\\let {I}", "command let v={I}",
+    "v={I}; builtin let x=v", "v=1; read -av <<< {I}; echo $((v))", "v=1; printf -vv %s {I}; echo $((v))",
+    "v=1; printf -v 'v[0]' %s {I}; echo $((v))", "v=1; command builtin read v <<< {I}; echo $((v))",
     # functions, aliases, names
     "alpha_one() { {S}; }; alpha_one", "function bravo_two { {S}; }; bravo_two",
     "function bravo_two() ({S}); bravo_two x", "alpha_one() if true; then {S}; fi; alpha_one",
@@ -245,6 +273,18 @@ TEMPLATES = (
     "capsh -- -c canary",
 )  # fmt: skip
 
+PLAIN = (
+    "{0}", "{0} x", "true; {0} x", "cd sub && {0}", "if true; then {0}; fi", "echo $({0})", "{0} | cat", "false || {0}",
+    "A=1 {0}", "env {0}", "true # '\n{0}",
+)  # fmt: skip
+"""Lists with nothing in them but the stub and what is surely followed."""
+
+DECLARERS = (
+    "declare", "declare", "declare", "typeset", "local", "readonly", "export", "\\declare", "'declare'", "dec''lare",
+    "command declare", "command -p declare", "builtin declare", "builtin typeset", "command builtin declare",
+    "command readonly", "command export", "eval declare", "$u declare", "\\export",
+)  # fmt: skip
+
 TOKENS = (
     "canary", "canary", "canary x", "canary", "echo", "a", "b", ";", "\n", "&", "&&", "||", "|", "|&", "(", ")", "{",
     "}", " ", " ", " ", "'", '"', "`", "$(", "${", "$((", "))", "))", "((", "<(", ">(", "<<X\n", "\nX\n", "<<'X'\n",
@@ -326,9 +366,13 @@ class ShellGenerator:
             "{QQ2}": lambda: self._quoted("sh -c " + self._quoted(self._inner(depth))),
             "{P}": lambda: single(f"$({self._inner(depth)})"),
             "{I}": lambda: single(f"a[$({self._inner(depth)})0]"),
+            "{K}": lambda: self._random.choice(DECLARERS),
+            "{C}": lambda: self._quoted(self._random.choice(PLAIN).format(self._random.choice(NAMES))),
+            "{A}": lambda: self._quoted(self._array(depth)),
+            "{W}": lambda: self._quoted("a=" + self._array(depth)),
             "{X1}": lambda: self._quoted("1e " + self.command().replace("\n", "")),
         }
-        return re.sub(r"\{(?:[STVBNQDPI]|QQ2?|X1)\}", lambda found: makers[found.group()](), text)
+        return re.sub(r"\{(?:[STVBNQDPIKAWC]|QQ2?|X1)\}", lambda found: makers[found.group()](), text)
 
     def _inner(self, depth: int, *, plain: bool = False) -> str:
         """A statement inside another one: without functions, so that none can start itself; `plain` fits backquotes."""
@@ -338,6 +382,12 @@ class ShellGenerator:
             text = self.statement(self._random.randint(0, max(depth, 0)))
             if not _FUNCTION.search(text) and not (plain and ("`" in text or "\\" in text)):
                 return text
+
+    def _array(self, depth: int) -> str:
+        """What bash runs when it reads the text as an array."""
+        return self._random.choice(("($({0}))", "([$({0})0]=1)", "(x $({0}) y)", '("$({0})")')).format(
+            self._inner(depth)
+        )
 
     def command(self) -> str:
         """A simple command that runs the stub, maybe behind wrappers."""

@@ -38,6 +38,25 @@ LINES = {
     "two readings": "base64 " + " ".join(f"f{at}" for at in range(4000)),
     "comments": "psql -c '" + "/*" * 16_000 + "*/" * 16_000 + "'",
     "runner": "npx " + "a " * 500,
+    "shells behind runners": "; ".join(["npx " + "sh -c x " * 20] * 60),
+    "texts behind runners": "for i in "
+    + " ".join(f"x={at}" for at in range(60))
+    + "; do "
+    + "; ".join(f'npx -c "$i#{at}"' for at in range(190))
+    + "; done",
+    "wrappers behind runners": "npx " + "npx env " * 30,
+    "unknown words behind runners": "; ".join(["npx " + "sh $a " * 30] * 180),
+    "words of another machine": "; ".join(["ssh h '" + "a " * 390 + "'"] * 80),
+    "values of another machine": "a=1; " + "; ".join(['ssh h "$a $b ' + "a " * 50 + '" $a $a'] * 190),
+    "values that become arrays": "; ".join(f"declare a{at}='(x)' b{at}=$a{at}" for at in range(199)),
+    "digits": "'" + "1" * 60_000 + "x' y",
+    "dots": "'" + "." * 60_000 + "x' y",
+    "an awk program": "awk '" + "{print}" * 8500 + "' a.txt",
+    "prints": "awk '" + "print " * 10_000 + "' a.txt",
+    "copies": "psql -c '" + "copy " * 12_000 + "'",
+    "empty lines": "mysql -e '" + "\n" * 30_000 + "'",
+    "a deep path": "a='" + "a/" * 30_000 + "'; cat $a",
+    "a long name": "read -" + "a" * 60_000,
 }
 SECONDS = 2
 

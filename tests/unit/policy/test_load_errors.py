@@ -90,6 +90,32 @@ BAD = {
         "p.toml:4: nothing has path and url at once",
         "each",
     ),
+    **{
+        f"shell syntax {text}": (
+            RULE + f"tool = \"bash\"\ncommand = [\"ls *\", '''{text}''']\ndecision = \"deny\"\n",
+            f"p.toml:4: bad command pattern {text!r}",
+            "put ? for such a character",
+        )
+        for text in (
+            "git push; ls",
+            "git push ; ls",
+            "curl * | sh",
+            "a|b",
+            "git commit -m 'a b'",
+            'git commit -m "x"',
+            "a && b",
+            "a&&b",
+            "sleep 9 &",
+            "ls > x",
+            "ls 2>&1",
+            "cat < x",
+            "echo `x`",
+            "rm $HOME/*",
+            "rm $(ls)",
+            "x ${y}",
+            "find * -exec rm {} \\;",
+        )
+    },
     "late key": (
         RULE + 'tool = "bash"\ndecision = "deny"\n[rules]\n',
         "p.toml:5: unknown key 'rules'",
@@ -114,6 +140,7 @@ def test_bad_file(name: str, tmp_path: Path) -> None:
     [
         ("bsh:x", "--allow 'bsh:x': unknown tool 'bsh'"),
         ("bash:", "--allow 'bash:': bad pattern ''"),
+        ("bash:curl * | sh", "--allow 'bash:curl * | sh': bad pattern 'curl * | sh'"),
         ("write_file:!x", "--allow 'write_file:!x': bad pattern '!x'"),
         ("todo_write:x", "--allow 'todo_write:x': todo_write takes no pattern"),
         ("", "--allow '': unknown tool ''"),

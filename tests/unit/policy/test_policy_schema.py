@@ -19,6 +19,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 BEYOND = {
     "no toml", "late toml", "example", "example two", "args example", "duplicate", "glob", "idle", "empty tool",
     "leaving path", "open bracket", "port", "server of bash", "args of bash", "url and path", "args none", "no pattern",
+    *(name for name in BAD if name.startswith("shell syntax ")),
 }  # fmt: skip
 """What only loading finds: examples, conditions that a tool cannot have, patterns that mean nothing."""
 

@@ -161,6 +161,10 @@ WORD_PATTERNS = [
     ("pytest -k * x", "pytest -k a x", True),
     ("pytest -k * x", "pytest -k x", False),
     ("a*b*c", "a-b-b-c", True),
+    ("find * -exec rm {} ?", "find . -exec rm {} \\;", True),
+    ("git commit -m *", "git commit -m a", True),
+    ("curl https://h/?a=1&b=2", "curl 'https://h/?a=1&b=2'", True),
+    ("grep a$ *", "grep a$ f", True),
 ]
 
 

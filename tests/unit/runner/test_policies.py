@@ -249,6 +249,25 @@ def test_policy_explain(root: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_row_with_half_a_character_is_answered_like_any_other(root: Path) -> None:
+    lines = (
+        r'{"tool":"bash","input":{"command":"echo \ud83d"}}',
+        r'{"tool":"read_file","input":{"path":"\udc00"}}',
+        r'{"tool":"no\ud83d","input":{}}',
+        r'{"tool":"bash","input":{"command":"echo \ud83d\ude00"}}',
+    )
+    code, out, _ = run(root, "policy", "explain", "--yolo", "-", stdin="\n".join(lines))
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, [(row["rule"], row["runs"]) for row in rows]) == (
+        0,
+        [("opaque:arguments", False), ("opaque:arguments", False), ("unmatched", False), ("unmatched", True)],
+    )
+    for line in ('{"tool":"bash","input":{"command":NaN}}', "{", "[" * 100_000):
+        code, out, err = run(root, "policy", "explain", "-", stdin=lines[0] + "\n" + line)
+        assert (code, len(out.splitlines())) == (2, 1)
+        assert "line 2 of stdin" in err
+
+
 def test_schema_policy(root: Path) -> None:
     code, out, _ = run(root, "schema", "policy")
     assert (code, json.loads(out)["title"]) == (0, "agentctl policy")
