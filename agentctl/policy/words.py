@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
@@ -162,41 +163,52 @@ def _elements(parts: Sequence[Part]) -> list[_Element]:
 
 def _braces(items: list[_Element], room: int) -> list[list[_Element]] | None:
     """All words of a brace expression; None when there are more than `room` or a range is used."""
-    start, commas, end = _find_brace(items)
-    if start < 0:
+    found, words = _find_brace(items)
+    if found is None:
         return [items]
-    if not commas:
-        return None  # a range such as {1..9}
+    start, commas, end = found
+    if not commas or words > room:
+        return None  # a range such as {1..9}, or too many
     cuts = [start, *commas, end]
     out: list[list[_Element]] = []
     for left, right in pairwise(cuts):
-        found = _braces(items[:start] + items[left + 1 : right] + items[end + 1 :], room - len(out))
-        if found is None or len(out) + len(found) > room:
+        inner = _braces(items[:start] + items[left + 1 : right] + items[end + 1 :], room - len(out))
+        if inner is None or len(out) + len(inner) > room:
             return None
-        out.extend(found)
+        out.extend(inner)
     return out
 
 
-def _find_brace(items: list[_Element]) -> tuple[int, list[int], int]:
-    """The first brace expression: its start, its commas, its end. Start is -1 when there is none."""
-    opens = [at for at, item in enumerate(items) if item == ("{", False)]
-    for start in opens:
-        depth = 0
-        commas: list[int] = []
-        for at in range(start, len(items)):
-            item = items[at]
-            if item == ("{", False):
-                depth += 1
-            elif item == ("}", False):
-                depth -= 1
-                if depth == 0:
-                    inside = "".join(part[0] for part in items[start:at] if isinstance(part, tuple))
-                    if commas or ".." in inside:
-                        return start, commas, at
-                    break
-            elif item == (",", False) and depth == 1:
-                commas.append(at)
-    return -1, [], -1
+_BRACE_MARKS = frozenset((char, False) for char in "{},")
+
+
+def _find_brace(items: list[_Element]) -> tuple[tuple[int, list[int], int] | None, int]:
+    """The first brace expression as its start, its commas and its end; and how many words all of them make at least:
+    one, and one for each comma. One pass, since braces that are never closed are as long as the word."""
+    found: tuple[int, list[int], int] | None = None
+    words = 1
+    dots = _double_dots(items)
+    opens: list[tuple[int, list[int]]] = []
+    for at, item in enumerate(items):
+        if not isinstance(item, tuple) or item not in _BRACE_MARKS:
+            continue
+        if item[0] == "{":
+            opens.append((at, []))
+        elif item[0] == "," and opens:
+            opens[-1][1].append(at)
+        elif item[0] == "}" and opens:
+            start, commas = opens.pop()
+            words += len(commas)
+            is_range = bisect_left(dots, start) < bisect_left(dots, at)
+            if (commas or is_range) and (found is None or start < found[0]):
+                found = start, commas, at
+    return found, words
+
+
+def _double_dots(items: list[_Element]) -> list[int]:
+    """Where two dots stand beside each other, expansions between them left out: the place of the second."""
+    marks = [(at, item[0]) for at, item in enumerate(items) if isinstance(item, tuple) and item[0]]
+    return [at for (_, before), (at, char) in pairwise(marks) if before == char == "."]
 
 
 def _form(items: list[_Element], lookup: Lookup | None) -> Form:
