@@ -138,7 +138,7 @@ TEMPLATES = (
     "setpriv --nnp find . -maxdepth 0 -exec {N} {} +", "chrt -o 0 xargs -n1 {N} < b.txt", "setpriv --nnp env {N}",
     "setpriv --nnp prlimit --nofile=64 sh -c {C}", "setpriv --nnp bash -c {C} x y", "setpriv --nnp -- sh -c {C}",
     "setpriv --nnp flock b.txt -c {C}", "setpriv --nnp setpriv --nnp env sh -c {C}", "faketime now sh -c {C}",
-    "setpriv --nnp busybox sh -c {C}", "script -qc {C} /dev/null", "setarch -R bash -c \"{N}$u\"",
+    "setpriv --nnp busybox sh -c {C}", "script -qc {C} /dev/null", "setarch -R bash -c \"canary $u\"",
     # values that a declaration reads again as arrays
     "{K} -a a={A}", "{K} -A a={A}", "{K} -a {W}", "{K} -gA {W}", "{K} -ra {W}", "{K} -a a=\"$({S})\"",
     "v={A}; {K} -a a=$v", "v={A}; {K} -a \"a=$v\"", "v={W}; {K} -a \"$v\"", "v={W}; {K} -a $v", "{K} a={A}",
