@@ -59,7 +59,7 @@ class Invoker:
         folder, _, last = os.path.normpath(program.text).rpartition("/")
         is_local = "/" in program.text and folder not in _TRUSTED_FOLDERS
         name = last if "/" in program.text and not is_local else program.text
-        words = (program if is_local else Form(text=name), *words[1:])
+        words = words if is_local or name == program.text else (Form(text=name), *words[1:])
         if is_direct and name in self._state.functions:
             self._record(Invocation(words=words, code=codes, is_covered=not codes))
         elif is_local:

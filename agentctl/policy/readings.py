@@ -13,6 +13,8 @@ _MAX_READINGS = 32
 
 def readings_of(words: Words) -> tuple[Words, ...]:
     """The words as they are, then with every value that the line itself gives to its variables, and with nothing."""
+    if all(map(_is_settled, words)):  # nearly always
+        return (words,)
     known: list[tuple[Form, ...]] = []
     count = 1
     for word in words:
@@ -22,6 +24,10 @@ def readings_of(words: Words) -> tuple[Words, ...]:
         known.append(texts if is_few else (word,))
     emptied = _emptied(words)
     return (*product(*known), *(() if emptied == words else (emptied,)))
+
+
+def _is_settled(word: Form) -> bool:
+    return word.is_static and not (word.is_many or word.choices or word.glob)
 
 
 def _emptied(words: Words) -> Words:
