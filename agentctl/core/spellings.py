@@ -202,6 +202,13 @@ def _of_python(text: str) -> Iterator[str]:
     yield from (again(written(text))[2:-2] for written, again in product((repr, ascii), repeat=2))
 
 
+def _of_rows(text: str) -> Iterator[str]:
+    """Cells of CSV and TSV, and the text as a regular expression."""
+    yield text.replace('"', '""')
+    yield text.replace("\\", "\\\\").replace("\t", "\\t")
+    yield re.escape(text)
+
+
 def _of_shells(text: str) -> Iterator[str]:
     return (pattern.sub(to, text) for pattern, to in _SHELL)
 
@@ -213,5 +220,6 @@ _WRITERS: tuple[tuple[re.Pattern[str], Callable[[str], Iterator[str]]], ...] = (
     (re.compile(r"[&<>\"']"), _of_html),
     (re.compile(r"[\"\\']|[^ -~]"), _of_python),
     (re.compile(r"[^A-Za-z0-9._/:=+@%-]"), _of_shells),
+    (re.compile(r"[^A-Za-z0-9_/:=@%]"), _of_rows),
 )
 """Which characters an encoding changes."""

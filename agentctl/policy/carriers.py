@@ -12,7 +12,7 @@ from agentctl.core.record import Record
 from agentctl.policy.code import Code
 from agentctl.policy.databases import mysql_code, psql_code, sqlite_code
 from agentctl.policy.git_options import git_code
-from agentctl.policy.streams import awk_code, sed_code
+from agentctl.policy.streams import awk_code, jq_code, sed_code
 from agentctl.policy.words import UNKNOWN, Form
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "rbash"})
@@ -375,6 +375,7 @@ _SPECIAL: dict[str, Callable[[Sequence[Form]], Code | None]] = {
     "git": git_code,
     "awk": awk_code,
     "sed": sed_code,
+    "jq": jq_code,
     "alias": _alias,
     "read": _names("dinNptu", "a"),
     "unset": _names(is_removal=True),

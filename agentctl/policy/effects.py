@@ -208,8 +208,8 @@ def _is_open_mode(mode: str) -> bool:
         if not found:
             continue
         who, actions = found.groups()
-        granted = "".join(re.findall(r"[+=]([rwxXst]*)", actions))
-        if ("w" in granted and ("o" in who or "a" in who)) or "s" in granted:
+        granted = set("".join(re.findall(r"[+=]([rwxXstugo]*)", actions)))
+        if (granted & set("wugo") and ("o" in who or "a" in who)) or "s" in granted:  # go=u copies what the owner may
             return True
     return False
 

@@ -125,7 +125,7 @@ COMMAND_GUARDS: tuple[CommandGuard, ...] = (
         instead="Use `chmod u+w`, `chmod +x`, `chmod 755` or `chmod 644`.",
         trips_on=effects.opens_to_all,
         trips=("chmod 777 x", "chmod -R 0777 .", "chmod a+rwx x", "chmod o+w x", "chmod u+s f", "chmod 4755 f",
-               "chmod u=rwx,go=rw,o=w x", "mkdir -m 777 x", "mkdir -m777 x", "mkdir -pm777 x",
+               "chmod u=rwx,go=rw,o=w x", "chmod go=u x", "chmod a+u x", "mkdir -m 777 x", "mkdir -m777 x", "mkdir -pm777 x",
                "mkdir -pm 777 x", "install -Dm777 a b", "install --mod=777 a b", "mkdir --mode a+w x"),
         passes=("chmod +x run.sh", "chmod 755 run.sh", "chmod u+w x", "chmod -R go-w .", "chmod 1777 tmp",
                 "mkdir -pm755 x", "install -m644 a b", "mkdir -p m777"),

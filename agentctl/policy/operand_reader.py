@@ -139,7 +139,7 @@ class RowReader:
         self.skipped = 0 if self.has("supplies") else row.skip
         self.access = next((access for kind, access in _TURNS if self.has(kind)), row.access)
         taken = () if self.has("ends") else operands[self.skipped :]
-        self._operands = [word for word in taken if word.text != "-"]
+        self._operands = list(taken)
         self._urls = list(operands) if row.downloads else []
 
     def has(self, kind: str) -> bool:
@@ -182,12 +182,13 @@ class RowReader:
             target, operands = operands[-1], operands[:-1]
             if self._is_remote(target):
                 target = None
-            else:
+            elif target.text != "-" or row.into_folder:
                 yield FileWord(word=target, access=row.last)
         elif target is not None:
             yield FileWord(word=target, access="write")
         for at, word in enumerate(operands[: row.most or None]):
-            if not self._is_remote(word):
+            is_stream = word.text == "-" and not row.into_folder  # to cp and its kin it is a name like any other
+            if not self._is_remote(word) and not is_stream:
                 yield FileWord(word=word, access=row.first if row.first and at == 0 else access)
             is_spread = row.has_hosts and word.text.endswith("/")  # rsync copies what is in it
             if target is not None and row.into_folder and word.is_static and not is_spread:

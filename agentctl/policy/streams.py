@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agentctl.policy.code import Code
 from agentctl.policy.words import Form
 
-_AWK_CODE = re.compile(r"system|getline|@|/inet")
+_AWK_CODE = re.compile(r"system|getline|@|/inet|ARG[VC]")
 _AWK_OUTPUT = re.compile(r"(?<!\|)\|(?!\|)|>")
 """Behind the first `print` anywhere: where a string or a pattern ends is not worth guessing."""
 
@@ -39,33 +39,68 @@ def awk_code(args: Sequence[Form]) -> Code | None:
     return None
 
 
+_JQ_MODULE = re.compile(r'\b(?:import|include)\b(?:\s|#[^\n]*\n)*"')
+
+
+def jq_code(args: Sequence[Form]) -> Code | None:
+    """A program can name modules and data in other files. Which word is the program depends on options: all count."""
+    if any(_JQ_MODULE.search(word.text) for word in args):
+        return Code(what="the jq program reads other files (import, include)")
+    return None
+
+
+_SED_OPTIONS = {
+    "expression": "script", "file": "file", "line-length": "value", "in-place": "suffix",
+    **dict.fromkeys(("quiet", "silent", "regexp-extended", "separate", "unbuffered", "null-data", "debug"), ""),
+    **dict.fromkeys(("posix", "follow-symlinks", "sandbox", "binary", "help", "version"), ""),
+}  # fmt: skip
+_SED_LETTERS = {"e": "script", "f": "file", "l": "value", "i": "suffix", "I": "suffix", **dict.fromkeys("nErsuzba", "")}
+
+
 def sed_code(args: Sequence[Form]) -> Code | None:
     scripts: list[Form] = []
     operands: list[Form] = []
-    at = 0
-    while at < len(args):
-        text = args[at].text
-        at += 1
-        if text in ("-e", "--expression"):
-            scripts.extend(args[at : at + 1])
-            at += 1
-        elif text.startswith("--expression="):
-            scripts.append(Form(text=text.partition("=")[2]))
-        elif text.startswith(("-f", "--file")) or re.match(r"-[nErsuz]*f", text):
-            return Code(what="the sed program stands in a file and cannot be judged")
-        elif re.match(r"-[nErsuz]+e", text):
-            scripts.extend([Form(text=text.partition("e")[2])] if not text.endswith("e") else args[at : at + 1])
-            at += 1 if text.endswith("e") else 0
-        elif text in ("-l", "--line-length"):
-            at += 1
-        elif not text.startswith("-") or text == "-":
-            operands.append(args[at - 1])
-    scripts = scripts or operands[:1]
+    rest = list(reversed(args))
+    while rest:
+        word = rest.pop()
+        if word.text == "--":
+            operands += reversed(rest)
+            break
+        if not word.text.startswith("-") or word.text == "-":
+            operands.append(word)
+            continue
+        kind, value = _sed_long(word.text) if word.text.startswith("--") else _sed_cluster(word.text)
+        if kind in ("file", "unknown"):
+            what = "stands in a file and cannot be judged" if kind == "file" else f"has an option {word.shown[:30]!r}"
+            return Code(what=f"the sed program {what}")
+        if kind in ("script", "value") and value is None:
+            value = rest.pop() if rest else None
+        scripts += [value] if kind == "script" and value else []
+    # `-i ''` is an option with its value for one sed, and an empty program for another
+    scripts = scripts or operands[: 2 if operands and not operands[0].text else 1]
     if any(not script.is_static for script in scripts):
         return None if all(_is_plain_substitution(script) for script in scripts) else _SED_UNKNOWN
     if all(_is_plain_sed(script.text) for script in scripts):
         return None
     return Code(what="the sed program can run commands or write files (e, w), or is not understood")
+
+
+def _sed_long(text: str) -> tuple[str, Form | None]:
+    """What a long option, or the beginning of one, is, and its value when it is attached."""
+    name, equals, value = text[2:].partition("=")
+    exact = [name] if name in _SED_OPTIONS else [option for option in _SED_OPTIONS if option.startswith(name)]
+    kinds = {_SED_OPTIONS[option] for option in exact}
+    kind = kinds.pop() if len(kinds) == 1 else "unknown"
+    return kind, Form(text=value) if equals else None
+
+
+def _sed_cluster(text: str) -> tuple[str, Form | None]:
+    """The option of a cluster that takes the rest of it, and that rest; nothing for a cluster of flags."""
+    for at, letter in enumerate(text[1:], 2):
+        kind = _SED_LETTERS.get(letter, "unknown")
+        if kind:
+            return kind, Form(text=text[at:]) if text[at:] else None
+    return "", None
 
 
 _SED_UNKNOWN = Code(what="the sed program is not known before the line runs")

@@ -95,6 +95,21 @@ CODE = (
     "sed -n '/a/,/b/{p;e x\n}' f",
     'sed "$p" f',
     "sed 's/[/]/x/e' f",
+    "sed -e p -e'e x' f",
+    "sed -e p -e'w g' f",
+    "sed -be 'w g' f",
+    'sed -e"$p" f',
+    "sed --expr='e x' f",
+    "sed --exp 'w g' f",
+    "sed --fi x f",
+    "sed --fil=x f",
+    "sed -bf x f",
+    "sed --odd f",
+    "sed -i '' 'w g' f",
+    "sed -n -- 'w g' f",
+    "jq -n 'import \"./a\" as $a; $a'",
+    'jq \'include "a" {search: "."}; b\' f',
+    "awk 'BEGIN{ARGV[1]=\"g\";ARGC=2}{print}'",
     "sed 'y/a/b/;e' f",
     "tar -I x -cf a b",
     "tar xf a --to-c=x",
@@ -876,3 +891,17 @@ def test_sizes_are_no_contents(tmp_path: Path) -> None:
         'jq -f "$x" b',
     ):
         assert world.bash(line).rule == "opaque:parse", line
+
+
+def test_ordinary_sed_and_jq_run(world: World) -> None:
+    for line in (
+        "sed -i.bak -e 's/a/b/' -e 's/c/d/' src/a.py",
+        "sed -Ei 's/a/b/' src/a.py",
+        "sed -nE 's/^x=(.*)/\\1/p' src/a.py",
+        "sed --quiet -e '/x/p' src/a.py",
+        "sed -i '' 's/a/b/' src/a.py",
+        "sed --regexp-ext -l 80 -n l src/a.py",
+        "jq '.compilerOptions.include, .import' package.json",
+        "uniq -c - | sort - README.md",
+    ):
+        assert world.bash(line).runs, (line, world.bash(line))

@@ -97,6 +97,7 @@ def test_options_are_what_the_programs_say(program: str) -> None:
 
 
 HIDDEN_WRITES = (
+    "echo x | uniq - /etc/x", "echo 41 | xxd -r -p - /etc/x", "cp -- - /etc/x", "install -m755 - /etc/x", "ln - /etc/x",
     "sort --outp=/etc/x a", "shuf --outp /etc/x a", "patch --outp=/etc/x a", "cp --target=/etc a", "mv --t=/etc a",
     "ln --target-dir=/etc a", "install --target=/etc a", "cp a -t/etc", "tar --direc=/ -xf a", "tar -cvf/etc/x a",
     "tar cfz ../x a", "tar cfv .env a", "tar xfC a /", "tar -c --fi=.env a", "wget --output-doc=/etc/x http://h",
