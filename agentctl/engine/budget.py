@@ -21,9 +21,7 @@ UNKNOWN_MAXIMUM = 32_000
 
 
 _SOME = Usage(input=1_000_000, output=1_000_000)
-UNSAID = (
-    "The service does not say how many tokens a response used: the caps count an estimate, and what it cost is unknown."
-)
+UNSAID = "The service does not say how many tokens a response used, so what it cost is unknown"
 
 
 class Limits(Record):
@@ -106,9 +104,13 @@ class Budget:
             if used >= NEAR and name not in self._told:
                 self._told.add(name)
                 yield Notice(code="limit-near", text=f"{round(used * 100)} % of --max-{name} is used.")
-        if self._unsaid.total and "unsaid" not in self._told:
+
+    def unsaid(self) -> Iterator[Notice]:
+        """Once, after the first response whose usage the service did not report, where somebody counts on it."""
+        has_cap = self.limits.max_tokens is not None or self.limits.max_cost is not None or self._ledger is not None
+        if self._unsaid.total and (has_cap or self._has_unpriced) and "unsaid" not in self._told:
             self._told.add("unsaid")
-            yield Notice(code="usage-unknown", text=UNSAID)
+            yield Notice(code="usage-unknown", text=f"{UNSAID}{'; the caps count an estimate' if has_cap else ''}.")
 
     def near(self) -> list[str]:
         """What the model should know of its caps, a line each; empty while none is near."""

@@ -44,6 +44,7 @@ async def run_turn(parts: Parts, history: list[Message]) -> AsyncGenerator[Item,
     every other end is an exception of core/errors.py. Goes on only when its consumer asks for the next item.
     """
     parts.context.begin_turn()
+    parts.repeat.begin_turn()
     async with closing(settle(parts, history)) as items:
         async for item in items:
             yield item

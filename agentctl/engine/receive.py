@@ -105,6 +105,8 @@ class Answer:
                         async with closing(admitted(self._parts, request)) as items:
                             async for item in items:
                                 yield item
+            for notice in budget.unsaid():
+                yield notice
         except ProviderError as error:
             if error.usage is not None:
                 yield budget.spend(error.usage)

@@ -31,6 +31,11 @@ class RepeatGuard:
         self._running: Counter[_Key] = Counter()
         """Reads of one step run together: those that have begun count, too."""
 
+    def begin_turn(self) -> None:
+        """What was asked for in an earlier turn somebody may well ask for again."""
+        self._seen.clear()
+        self._running.clear()
+
     def before(self, name: str, args: JsonObject) -> None:
         """Raises LimitReached (`loop`) instead of letting the sixth identical call run."""
         key = _key(name, args)

@@ -143,6 +143,7 @@ async def _read(response: WireResponse, decoder: Decoder) -> AsyncIterator[Strea
 async def _read_events(head: bytes, response: WireResponse, decoder: Decoder) -> AsyncIterator[StreamItem]:
     sse = SseDecoder()
     chunk, seen = head, False
+    deadline: float | None = None
     while True:
         frames = sse.feed(chunk)
         seen = seen or bool(frames)
@@ -151,7 +152,9 @@ async def _read_events(head: bytes, response: WireResponse, decoder: Decoder) ->
         if decoder.is_done:
             await _drain(response)
             return
-        following = await _following(response, decoder)
+        if decoder.is_whole and deadline is None:
+            deadline = asyncio.get_running_loop().time() + _TAIL_S
+        following = await _following(response, deadline)
         if following is None:
             break
         chunk = following
@@ -162,14 +165,15 @@ async def _read_events(head: bytes, response: WireResponse, decoder: Decoder) ->
         yield item
 
 
-async def _following(response: WireResponse, decoder: Decoder) -> bytes | None:
-    """The next bytes; None at the end, which some servers do not give after a whole answer."""
-    if not decoder.is_whole:
-        return await anext(response.chunks, None)
+async def _following(response: WireResponse, deadline: float | None) -> bytes | None:
+    """The next bytes; None at the end. With a deadline the answer is whole, and what becomes of the connection does
+    not matter: some servers keep it open, some break it."""
     try:
-        async with asyncio.timeout(_TAIL_S):
+        async with asyncio.timeout_at(deadline):
             return await anext(response.chunks, None)
-    except TimeoutError:
+    except (TimeoutError, StreamBroken):
+        if deadline is None:
+            raise
         return None
 
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from agentctl.config.options import Options
 from agentctl.config.settings import Settings
@@ -15,7 +14,7 @@ from agentctl.core.errors import AgentctlError
 from agentctl.core.events import Done, ReasoningDelta, Stamped, TextDelta
 from agentctl.core.text import cut_end
 from agentctl.runner.fence import plain_answer
-from agentctl.runner.output import Stdout, end_fence, format_of_variables, is_on, not_read, say
+from agentctl.runner.output import Stdout, end_fence, explain_failure, format_of_variables, is_on, not_read, say
 from agentctl.runner.progress import closing_lines, failure_lines, problem_lines, progress_lines
 from agentctl.runner.stamp import COALESCE_S, Stamper
 
@@ -70,11 +69,13 @@ class Show:
         """
         if not lines and threading.current_thread() is not threading.main_thread():
             self._is_done_shown.wait(LAST_LINE_S / 4)
-        with suppress(AgentctlError):  # the exit code says how the run ended, whoever hears of it
+        try:
             if self.format == "jsonl":
                 self._stdout.write_now(b"".join(lines), LAST_LINE_S / 4)
             elif self.format == "json":
                 self._stdout.write_now(b"".join(lines[-1:]), LAST_LINE_S / 4)
+        except AgentctlError as error:  # the exit code is that of the run, whoever hears of it
+            explain_failure(error)
         end_fence()
         os._exit(done.exit_code if done else 1)
 

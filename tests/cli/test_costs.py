@@ -114,6 +114,8 @@ def test_a_service_that_says_no_usage_is_not_guessed(world: World, served: Any) 
     ran = world.run("-p", "x", "--json", *PRICE, server=server).ended("completed", 0)
     assert sum(ran.done["usage"].values()) == 0
     assert ran.done["cost_usd"] is None
+    (notice,) = ran.of("notice")
+    assert (notice["code"], "caps" in notice["text"]) == ("usage-unknown", False)
 
 
 @pytest.mark.parametrize("cap", [("--max-tokens", "12000"), ("--max-cost", "0.03")])

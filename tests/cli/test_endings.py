@@ -128,11 +128,12 @@ def test_half_refused_and_empty_answers_are_none(world: World, served: Any, api:
     assert ran.ended("provider", 8).done["text"] == ""
 
 
-def test_a_whole_answer_does_not_wait_for_a_server_that_never_hangs_up(world: World, served: Any) -> None:
-    """Everything but the last line, and then silence on an open connection."""
+@pytest.mark.parametrize("cut", ["stall", "rst", "fin", "end"])
+def test_a_whole_answer_is_one_whatever_becomes_of_the_connection(world: World, served: Any, cut: str) -> None:
+    """Everything but the last line, and then silence, or a connection that breaks."""
     whole = Turn(text="all of it")
     events = len(render_chat.events(whole, {"model": "m", "stream_options": {"include_usage": True}}, 1))
-    server = served([Turn(text="all of it", fault=Fault(cut_after=events - 1, cut="stall"))])
+    server = served([Turn(text="all of it", fault=Fault(cut_after=events - 1, cut=cut))])
     ran = world.run("-p", "go", "--json", server=server).ended("completed", 0)
     assert (ran.done["text"], ran.done["retries"], len(server.requests)) == ("all of it", 0, 1)
     assert ran.done["usage"]["output"] == 5
@@ -320,6 +321,17 @@ def test_each_cap_ends_the_run_and_says_which(
     ran = world.run("-p", "go", "--json", *flags, server=server).ended("limit", 5)
     assert ran.done["limit"] == which
     assert len(server.requests) <= 4
+
+
+def test_what_every_prompt_asks_for_is_no_loop(world: World, served: Any) -> None:
+    (world.cwd / "f").write_text("one")
+    server = served(
+        [turn for _ in range(7) for turn in (Turn(calls=[Call("read_file", {"path": "f"})]), Turn(text="ok"))]
+    )
+    words = [word for n in range(7) for word in ("-p", f"look again, {n}")]
+    ran = world.run(*words, "--json", server=server).ended("completed", 0)
+    assert not any("identical" in str(request.body) for request in server.requests)
+    assert len(ran.of("tool-result")) == 7
 
 
 def test_a_loop_is_stopped(world: World, served: Any) -> None:

@@ -483,7 +483,7 @@ def test_an_aborted_answer_is_not_glued_to_the_next(api: Api) -> None:
         await provider.close()
         return seen
 
-    half = Turn(text="half an answer", delta=4, usage=Counts(input=50), fault=Fault(cut_after=6, cut="rst"))
+    half = Turn(text="half an answer", delta=4, usage=Counts(input=50), fault=Fault(cut_after=5, cut="rst"))
     with serve([half, Turn(fault=Fault(status=529)), Turn(text="whole")]) as server:
         seen = asyncio.run(main(server))
     retries = [item for item in seen if isinstance(item, Retry)]

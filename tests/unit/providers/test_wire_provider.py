@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 
@@ -250,3 +251,30 @@ def test_first_and_last_events_are_never_lost(name: str, body: Callable[[], byte
     seen: list[StreamItem] = []
     read_chat(FakeTransport(*(bytes([byte]) for byte in body())), seen)
     assert [type(item) for item in seen] == [TextPiece, Completed]
+
+
+class PingingTransport(FakeTransport):
+    """Goes on with comments when its chunks are over, as servers do that forget to hang up."""
+
+    async def _read(self) -> AsyncIterator[bytes]:
+        async for chunk in super()._read():
+            yield chunk
+        for _ in range(40):
+            await asyncio.sleep(0.5)
+            yield b": ping\n\n"
+
+
+def test_comments_behind_a_whole_answer_do_not_keep_it() -> None:
+    chunk = b'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
+    seen: list[StreamItem] = []
+    started = time.monotonic()
+    read_chat(PingingTransport(chunk), seen)
+    assert isinstance(seen[-1], Completed)
+    assert (seen[-1].message.text, time.monotonic() - started < 9) == ("hi", True)
+
+
+def test_a_connection_that_breaks_behind_a_whole_answer_is_no_failure() -> None:
+    chunk = b'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
+    seen: list[StreamItem] = []
+    read_chat(FakeTransport(chunk, StreamBroken("reset")), seen)
+    assert isinstance(seen[-1], Completed)
