@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from agentctl.policy.operand_reader import ANY_NAME, BEHIND, OPERAND, FileWord, Given, Kinds, Options
+from agentctl.policy.operand_reader import ANY_NAME, BEHIND, OPERAND, FileWord, Given, Kinds, Options, every_reading
 from agentctl.policy.operands import Operands
 from agentctl.policy.words import Form
 
@@ -30,17 +30,13 @@ _TAR = Operands(
     optional="--atime-preserve --backup --checkpoint --occurrence --one-top-level --totals",
     plain="--xattrs",
 )
-_READINGS = (Options(_TAR), Options(_TAR, _TAR.either))
+_READINGS = every_reading(_TAR)
 
 
 def tar_files(args: Sequence[Form]) -> Iterator[FileWord]:
-    """`args` are the words behind the program name."""
-    seen: set[FileWord] = set()
+    """`args` are the words behind the program name; some files come more than once."""
     for options in _READINGS:
-        for item in _tar(list(options.read(_dashed(options, args)))):
-            if item not in seen:
-                seen.add(item)
-                yield item
+        yield from _tar(list(options.read(_dashed(options, args))))
 
 
 def _dashed(options: Options, args: Sequence[Form]) -> list[Form]:

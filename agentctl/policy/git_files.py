@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from agentctl.policy.git_options import GIT_VALUE_OPTIONS
-from agentctl.policy.operand_reader import ANY_NAME, FileWord, Options, RowReader
+from agentctl.policy.operand_reader import ANY_NAME, FileWord, Options, RowReader, every_reading
 from agentctl.policy.operands import Access, Operands
 from agentctl.policy.words import UNKNOWN, Form
 
@@ -183,8 +183,7 @@ def _of_command(command: str, args: Sequence[Form]) -> Iterator[FileWord]:
 
 @cache
 def _variants(command: str) -> tuple[Options, ...]:
-    row = GIT.get(command, _OTHER)
-    return (Options(row), Options(row, row.either)) if row.either else (Options(row),)
+    return every_reading(GIT.get(command, _OTHER))
 
 
 def _named(

@@ -117,6 +117,11 @@ class Options:
             yield kinds, None
 
 
+def every_reading(row: Operands) -> tuple[Options, ...]:
+    """The options of a row, once more without values for the letters on which variants of the program differ."""
+    return (Options(row), Options(row, row.either)) if row.either else (Options(row),)
+
+
 def _takes_next(kinds: Kinds) -> bool:
     return "optional" not in kinds and not kinds.isdisjoint(_VALUED)
 

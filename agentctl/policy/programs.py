@@ -10,31 +10,25 @@ from functools import cache
 from agentctl.policy.archives import tar_files
 from agentctl.policy.carriers import base_name
 from agentctl.policy.git_files import git_files
-from agentctl.policy.operand_reader import HERE, FileWord, Options, row_files
+from agentctl.policy.operand_reader import HERE, FileWord, Options, every_reading, row_files
 from agentctl.policy.operands import PROGRAMS
 from agentctl.policy.words import Form
 
 
 @cache
 def _variants(name: str) -> tuple[Options, ...]:
-    """The options of a program, in every reading."""
-    row = PROGRAMS[name]
-    return (Options(row), Options(row, row.either)) if row.either else (Options(row),)
+    return every_reading(PROGRAMS[name])
 
 
 def file_words(words: Sequence[Form]) -> Iterator[FileWord]:
-    """The files of a command; `words` begin with the program name."""
+    """The files of a command, some more than once; `words` begin with the program name."""
     name = words[0].text
     short = name if name in PROGRAMS or name in _SPECIAL else base_name(name)
     if short in _SPECIAL:
         yield from _SPECIAL[short](words[1:])
     elif short in PROGRAMS:
-        seen: set[FileWord] = set()
         for options in _variants(short):
-            for item in row_files(PROGRAMS[short], options, words[1:]):
-                if item not in seen:
-                    seen.add(item)
-                    yield item
+            yield from row_files(PROGRAMS[short], options, words[1:])
 
 
 def _dd(args: Sequence[Form]) -> Iterator[FileWord]:
