@@ -11,36 +11,24 @@ a recording replays in another place. Secrets are masked before anything is writ
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agentctl.core.codec import dumps, loads, message_from_dict, message_to_dict, price_from_dict, usage_from_dict
+from agentctl.core.codec import dumps, loads
 from agentctl.core.errors import (
     AgentctlError,
-    AuthError,
-    ContextOverflow,
     NoAnswerYet,
-    OutputCapped,
     ProviderError,
-    QuestionOpen,
     StreamBroken,
     ToolFailure,
-    Unavailable,
     UsageError,
 )
-from agentctl.core.events import Event, Notice, Retry, ToolOutput
+from agentctl.core.events import Event, ToolOutput
 from agentctl.core.files import append_record, named_target, open_append, read_records
 from agentctl.core.ports import (
-    Answering,
-    Attempt,
-    CallStarted,
-    Completed,
-    Metered,
     Provider,
-    ReasoningPiece,
     StreamItem,
-    TextPiece,
     Tool,
 )
 from agentctl.core.record import Record, as_dict, map_strings
@@ -48,9 +36,6 @@ from agentctl.core.redact import Redactor
 from agentctl.core.streams import closing
 from agentctl.core.toolnames import SESSION_STATE
 from agentctl.core.types import (
-    CommandRun,
-    FileChange,
-    Image,
     JsonObject,
     ModelInfo,
     Request,
@@ -58,32 +43,20 @@ from agentctl.core.types import (
     ToolSpec,
 )
 from agentctl.providers.canonical import Names, canonical, difference, key_of
+from agentctl.providers.recorded_rows import (
+    STOPPED,
+    failure_from,
+    failure_row,
+    item_from,
+    item_row,
+    outcome_from,
+    raised_row,
+    with_whole_secrets,
+)
 
 __all__ = ["Names", "RecordedTool", "Recorder", "Recording", "Replay", "ReplayedTool", "Replayer"]
 
 FORMAT = 1
-_ITEMS: Mapping[str, type[StreamItem]] = {
-    "text": TextPiece,
-    "reasoning": ReasoningPiece,
-    "call": CallStarted,
-    "metered": Metered,
-    "retry": Retry,
-    "notice": Notice,
-    "answering": Answering,
-    "attempt": Attempt,
-    "completed": Completed,
-}
-_NAMES = {kind: name for name, kind in _ITEMS.items()}
-_PIECES = ("text", "reasoning")
-_SHOWN = ("call", "retry", "notice", "attempt", "completed")
-"""What is shown, or ends an answer, in between: a text ends with it."""
-_FAILURES = {
-    kind.__name__: kind for kind in (ProviderError, AuthError, ContextOverflow, OutputCapped, Unavailable, StreamBroken)
-}
-
-_RAISED: Mapping[str, type[Exception]] = {"ToolFailure": ToolFailure, "OSError": OSError}
-"""What dispatch tells apart of what a tool raises."""
-_STOPPED = "A cap or a signal ended it, so the recording ends here; record again without."
 
 
 # --- record ---------------------------------------------------------------------------------------------------------
@@ -119,8 +92,8 @@ class Recording:
     def exchange(self, request: Request, items: list[JsonObject], failure: ProviderError | None, end: str) -> None:
         """`end`: whole, failed, or stopped, when the run did not hear the answer to its end."""
         row = map_strings(canonical(request, self._names), self._redactor.text)
-        told = _failure_row(failure) if failure is not None else None
-        whole = _with_whole_secrets(items, self._redactor)
+        told = failure_row(failure) if failure is not None else None
+        whole = with_whole_secrets(items, self._redactor)
         self.write("exchange", {"key": key_of(row), "request": row, "items": whole, "failure": told, "end": end})
 
     def result(self, call_id: str, name: str, args: JsonObject, outcome: ToolResult | BaseException, kept: int) -> None:
@@ -129,7 +102,7 @@ class Recording:
         if isinstance(outcome, ToolResult):
             self.write("result", {**row, "result": as_dict(outcome), "end": "whole"})
         elif isinstance(outcome, Exception) and not isinstance(outcome, AgentctlError):
-            self.write("result", {**row, "failure": _raised_row(outcome), "end": "failed"})
+            self.write("result", {**row, "failure": raised_row(outcome), "end": "failed"})
         else:
             with suppress(AgentctlError):
                 self.write("result", {**row, "end": "stopped"})
@@ -168,7 +141,7 @@ class Recorder:
         try:
             async with closing(self._inner.stream(request)) as stream:
                 async for item in stream:
-                    items.append(_item_row(item))
+                    items.append(item_row(item))
                     yield item
         except ProviderError as failure:
             self._recording.exchange(request, items, failure, "failed")
@@ -261,7 +234,7 @@ class Replay:
         for place, recorded in enumerate(self._results):
             if recorded["call"] == call_id and recorded["name"] == name:
                 row = map_strings(self._results.pop(place), self._names.show)
-                return Replayed(outcome=_outcome_from(row), events=self._events_of(call_id), kept=row.get("kept", 0))
+                return Replayed(outcome=outcome_from(row), events=self._events_of(call_id), kept=row.get("kept", 0))
         return Replayed(outcome=_not_recorded(name), events=self._events_of(call_id), kept=0)
 
     def is_meant(self, arguments: str) -> bool | None:
@@ -301,11 +274,11 @@ class Replayer:
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         exchange = self._replay.exchange(request)
         for row in exchange["items"]:
-            yield _item_from(row)
+            yield item_from(row)
         if exchange["failure"] is not None:
-            raise _failure_from(exchange["failure"])
+            raise failure_from(exchange["failure"])
         if exchange.get("end") == "stopped":
-            raise StreamBroken("the recorded run was stopped in the middle of this answer", hint=_STOPPED)
+            raise StreamBroken("the recorded run was stopped in the middle of this answer", hint=STOPPED)
 
     async def close(self) -> None:
         return
@@ -348,105 +321,10 @@ class ReplayedTool:
         return recorded.outcome
 
 
-def _with_whole_secrets(items: Sequence[JsonObject], redactor: Redactor) -> list[JsonObject]:
-    """Pieces cut as the run shows them: those that hold a secret only together become one masked piece."""
-    rows: list[JsonObject] = []
-    kind, pieces = "", redactor.pieces()
-    for row in (*items, {"item": "completed"}):
-        is_piece = row["item"] in _PIECES
-        if row["item"] != kind and (is_piece or row["item"] in _SHOWN):
-            rows += ({"item": kind, "text": text} for text in pieces.end())
-            kind, pieces = (row["item"] if is_piece else ""), redactor.pieces()
-        if is_piece:
-            rows += ({"item": kind, "text": text} for text in pieces.feed(row["text"]))
-        else:
-            rows.append(row)
-    return rows[:-1]
-
-
-# --- rows -----------------------------------------------------------------------------------------------------------
-
-
-def _item_row(item: StreamItem) -> JsonObject:
-    row: JsonObject = {"item": _NAMES[type(item)], **as_dict(item)}
-    if isinstance(item, Completed):
-        row["message"] = message_to_dict(item.message)
-    return row
-
-
-def _item_from(row: JsonObject) -> StreamItem:
-    fields = {name: value for name, value in row.items() if name != "item"}
-    if "usage" in fields:
-        fields["usage"] = usage_from_dict(fields["usage"])
-    if "message" in fields:
-        fields["message"] = message_from_dict(fields["message"])
-    if row["item"] == "answering":
-        model = fields["model"]
-        fields["model"] = ModelInfo(**{**model, "price": price_from_dict(model["price"]) if model["price"] else None})
-    return _ITEMS[row["item"]](**fields)
-
-
-_FAILURE_FIELDS = ("message", "hint", "status", "kind", "param")
-_FAILURE_MARKS = ("ending", "retryable", "window", "room")
-"""What some failures have beside that, set after they are made."""
-
-
-def _failure_row(failure: ProviderError) -> JsonObject:
-    named = {name: getattr(failure, name) for name in (*_FAILURE_FIELDS, *_FAILURE_MARKS) if hasattr(failure, name)}
-    return {"type": type(failure).__name__, **named, "usage": as_dict(failure.usage)}
-
-
-def _failure_from(row: JsonObject) -> ProviderError:
-    kind = _FAILURES.get(row["type"], ProviderError)
-    failure = kind.__new__(kind)
-    given = {name: row[name] for name in _FAILURE_FIELDS if row.get(name) is not None}
-    ProviderError.__init__(failure, **given, usage=usage_from_dict(row["usage"]) if row["usage"] else None)
-    for name in _FAILURE_MARKS:
-        if name in row:
-            setattr(failure, name, row[name])
-    return failure
-
-
-def _raised_row(raised: Exception) -> JsonObject:
-    """What dispatch makes a result of, see there."""
-    if isinstance(raised, NoAnswerYet):
-        error = raised.error
-        return {"type": "NoAnswerYet", "text": error.message, "hint": error.hint, "otherwise": raised.otherwise}
-    named = next((name for name, kind in _RAISED.items() if isinstance(raised, kind)), type(raised).__name__)
-    return {"type": named, "text": str(raised)}
-
-
-def _raised_from(row: JsonObject) -> Exception:
-    if row["type"] == "NoAnswerYet":
-        return NoAnswerYet(QuestionOpen(row["text"], hint=row["hint"]), otherwise=row["otherwise"])
-    bug: type[Exception] = type(row["type"], (Exception,), {})  # told by its name
-    return _RAISED.get(row["type"], bug)(row["text"])
-
-
-def _outcome_from(row: JsonObject) -> ToolResult | Exception:
-    if row.get("failure") is not None:
-        return _raised_from(row["failure"])
-    if row["result"] is None:
-        return StreamBroken("the recorded run was stopped in the middle of this call", hint=_STOPPED)
-    return _result_from(row["result"])
-
-
 def _not_recorded(name: str) -> ProviderError:
     return ProviderError(
         f"a call of {name} is not in the recording, so it did not run",
         kind="drift",
         hint="Record again, or find what changed: the policy, the flags, the version; or the recorded run was killed"
         " while it ran. With --replay-tools live tools run.",
-    )
-
-
-def _result_from(row: JsonObject) -> ToolResult:
-    command = row.get("command")
-    return ToolResult(
-        **{
-            **row,
-            "changed": tuple(FileChange(**change) for change in row["changed"]),
-            "command": CommandRun(**command) if command else None,
-            "images": tuple(Image(**image) for image in row["images"]),
-        }
     )
